@@ -1,9 +1,12 @@
 //! `fullpipe get`: files from a server.
 
 mod connect;
+mod fields;
 mod http1;
 mod output;
+mod partial;
 mod progress;
+mod redirect;
 mod target;
 mod transfer;
 
@@ -14,6 +17,7 @@ use std::sync::Arc;
 
 use fullpipe_files::{Alpn, Cipher, CongestionControl, Fingerprint, QuicVersions};
 use fullpipe_lab::Part;
+use hyper::header::{HeaderName, HeaderValue};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -22,7 +26,6 @@ use crate::interrupt::Interrupt;
 use crate::tun::Tun;
 use crate::{parse_timeout, say};
 use connect::Ways;
-use output::Output;
 use target::{Scheme, Target};
 use transfer::{Job, Transfer};
 
@@ -54,6 +57,25 @@ pub(crate) struct Args {
     /// Write the files into DIR
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     output_dir: Option<PathBuf>,
+    /// Follow redirects. From https:// they lead to https:// alone, and another server gets no
+    /// Authorization and no Cookie of -H
+    #[arg(short = 'L', long)]
+    location: bool,
+    /// Most redirects of one file, with -L
+    #[arg(long, value_name = "N", default_value_t = 50, requires = "location")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    max_redirs: u32,
+    /// Send this field with each request, like 'Accept: text/html'; may be given several times
+    #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = fields::parse)]
+    header: Vec<(HeaderName, HeaderValue)>,
+    /// Continue what an earlier run with -C left of a file, unless the file was changed since; on a
+    /// failure the part stays as FILE.part, with FILE.part.json beside it
+    #[arg(short = 'C', long = "continue")]
+    continues: bool,
+    /// Connect again so many times when the server refuses or does not answer, after 1 s, 2 s, 4 s
+    /// and so on
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    retry: u32,
     /// Fetch each file over a connection of its own, all at the same time
     #[arg(long)]
     parallel: bool,
@@ -119,6 +141,7 @@ Examples:
   fullpipe get https://localhost:4433/file.bin --fingerprint 5B:07:...:C4
   fullpipe get https://example.org:4433/file.bin --ca issuer.pem -o - | sha256sum
   fullpipe get https://localhost:4433/a https://localhost:4433/b --insecure --output-dir here
+  fullpipe get -L -C --retry 5 https://example.org/file.bin
   fullpipe get tcp://localhost:8080/file.bin
   fullpipe get tcp://10.9.0.1:80/file.bin --tun fp0=10.9.0.1/24 --from 10.9.0.2 --cc bbr3";
 
@@ -162,9 +185,10 @@ fn jobs(args: &Args) -> Result<Vec<Job>, Failure> {
             let reason = format!("two URLs would be written to {path:?}; fetch them one by one");
             return Err(Failure::bad_input(reason));
         }
-        jobs.push(Job { target, path });
+        jobs.push(Job { target, path, continues: args.continues });
     }
     check_switches(args, &jobs)?;
+    check_places(args, &jobs)?;
     Ok(jobs)
 }
 
@@ -188,6 +212,21 @@ fn check_switches(args: &Args, jobs: &[Job]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Outputs that a part cannot be left of.
+fn check_places(args: &Args, jobs: &[Job]) -> Result<(), Failure> {
+    let is_file = |job: &Job| {
+        let is_other = std::fs::metadata(&job.path).is_ok_and(|found| !found.is_file());
+        job.path != Path::new("-") && !is_other
+    };
+    match jobs.iter().find(|job| args.continues && !is_file(job)) {
+        Some(job) => {
+            let reason = format!("--continue is for files, and {:?} is none", job.path);
+            Err(Failure::bad_input(reason))
+        }
+        None => Ok(()),
+    }
+}
+
 /// The files that one connection fetches. Those of one server are together, unless the user wants
 /// them apart.
 fn groups(args: &Args, jobs: Vec<Job>) -> Vec<Vec<Job>> {
@@ -204,8 +243,8 @@ fn groups(args: &Args, jobs: Vec<Job>) -> Vec<Vec<Job>> {
 
 async fn fetch_all(args: &Args, jobs: Vec<Job>, interrupt: &Interrupt) -> Result<(), Failure> {
     let single = jobs.len() == 1;
-    let transfer = Arc::new(Transfer::new(args, &jobs));
     let ways = Ways::new(args, &jobs)?;
+    let transfer = Arc::new(Transfer::new(args, &jobs, ways.clone()));
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let mut fetching = JoinSet::new();
     for group in groups(args, jobs) {
@@ -283,7 +322,7 @@ async fn fetch_group(
     let Some(first) = jobs.peek() else { return (None, Vec::new()) };
     let target = first.target.clone();
     // First, because it is the user's to put right, and the server need not hear of it.
-    let output = match stop.unless(Output::open(&first.path)).await {
+    let output = match stop.unless(first.open()).await {
         Some(Ok(output)) => output,
         Some(Err(error)) => return (None, vec![transfer::cannot_open(&first.path, &error)]),
         None => return (None, vec![transfer::nothing_written()]),

@@ -79,8 +79,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = units::parse_duration, allow_hyphen_values = true)]
     rebind_address: Vec<Duration>,
     /// Start this command line with sh at the other end of the path, wait until it listens, and end
-    /// it with the command; {host} in it is its own address. The command cannot reach this
-    /// machine's servers then
+    /// it with the command; {host} in it is its own address, and {port}, in it and in the command, a
+    /// port. The command cannot reach this machine's servers then
     #[arg(long, value_name = "COMMAND LINE", conflicts_with = "udp", allow_hyphen_values = true)]
     server: Option<OsString>,
     /// Take the path of a scenario file: packets to the command pass its links, packets from the
@@ -120,7 +120,7 @@ Examples (with iperf3 -s running on this machine):
   sudo fullpipe link --rate 20mbit --rtt 60ms --buffer 2bdp -- iperf3 -c {host}
   sudo fullpipe link --rate 20mbit --rtt 60ms --loss 1% -- iperf3 -c {host} -R
   sudo fullpipe link --rate 5mbit --up-rate 1mbit -- curl -o /dev/null http://{host}:8000/file
-  fullpipe link --rate 20mbit --rtt 60ms --server 'iperf3 -s' -- iperf3 -c {host}
+  fullpipe link --rate 20mbit --rtt 60ms --server 'iperf3 -s -p {port}' -- iperf3 -c {host} -p {port}
   sudo fullpipe link --trace drive.csv --rtt 50ms --up-rate 2mbit --queue codel -- curl -O http://{host}:8000/file
   sudo fullpipe link --scenario scenarios/quickstart.toml --json -- sh -c 'iperf3 -c $FULLPIPE_HOST'
   sudo fullpipe link --rate 10mbit -- bash

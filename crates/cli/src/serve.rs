@@ -1,5 +1,6 @@
 //! `fullpipe serve`: the files under a directory, to whoever asks for them.
 
+mod access_log;
 mod congestion;
 mod limits;
 mod memory;
@@ -19,6 +20,7 @@ use fullpipe_lab::Part;
 
 use crate::failure::Failure;
 use crate::signals::{Signal, Signals};
+use access_log::AccessLog;
 use congestion::Rule;
 use limits::LimitArgs;
 use metrics::Metrics;
@@ -31,7 +33,7 @@ use tcp::{TcpArgs, TcpServer};
 /// files under DIR are given: paths with "..", and links that leave DIR, are refused.
 ///
 /// SIGTERM lets the answers end that are on their way, Ctrl-C does not. SIGHUP reads --cert and
-/// --key again.
+/// --key again, and opens the file of --access-log again.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -78,6 +80,10 @@ pub(crate) struct Args {
     /// Write the qlog of each connection into DIR; each takes a descriptor
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
+    /// Append a line of JSON to FILE for each request: time, address, version, method, authority,
+    /// path, status, body_bytes, duration_s, complete
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
     /// Give counters in Prometheus' format over HTTP at this address: everybody who reaches it can
     /// read them
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::parse_address)]
@@ -117,10 +123,12 @@ async fn serve(args: &Args, tls: &ServerTls, certificate: &str) -> Result<(), Fa
     let mut signals = Signals::install()?;
     let (choose, choose_by_name) = congestion::choose(&args.cc_for);
     let limits = args.limits.limits(args.tcp.is_the_kernels());
+    let access_log = args.access_log.as_deref().map(AccessLog::open).transpose()?;
     let options = ServerOptions {
         congestion: args.cc,
         choose,
         choose_by_name,
+        on_request: access_log.as_ref().map(AccessLog::on_request),
         transport: args.limits.transport(),
         limits,
         secret: args.state.as_deref().map(secret).transpose()?,
@@ -147,7 +155,7 @@ async fn serve(args: &Args, tls: &ServerTls, certificate: &str) -> Result<(), Fa
     announce(args, &server, tcp.as_ref(), metrics.as_ref(), certificate)?;
     loop {
         match signals.next().await {
-            Signal::Reload => reload(args, tls),
+            Signal::Reload => reload(args, tls, access_log.as_ref()),
             Signal::Stop => {
                 server.shutdown().await;
                 end(std::time::Duration::ZERO).await;
@@ -171,11 +179,18 @@ async fn serve(args: &Args, tls: &ServerTls, certificate: &str) -> Result<(), Fa
             }
         }
     }
+    if let Some(access_log) = &access_log {
+        access_log.finish();
+    }
     Ok(())
 }
 
-/// Reads the certificate and its key again. On an error the server goes on with those that it has.
-fn reload(args: &Args, tls: &ServerTls) {
+/// Reads the certificate and its key again, and opens the access log again. On an error the server
+/// goes on with those that it has.
+fn reload(args: &Args, tls: &ServerTls, access_log: Option<&AccessLog>) {
+    if let Some(access_log) = access_log {
+        access_log.reopen();
+    }
     let (Some(certificate), Some(key)) = (&args.cert, &args.key) else {
         return tracing::info!("SIGHUP: the certificate signs itself, and there is none to read");
     };

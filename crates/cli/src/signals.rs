@@ -11,7 +11,7 @@ pub(crate) enum Signal {
     Stop,
     /// SIGTERM: the end, when the answers that are on their way are done.
     Finish,
-    /// SIGHUP: the certificate is to be read again.
+    /// SIGHUP: files are to be read or opened again.
     Reload,
 }
 

@@ -43,6 +43,11 @@ impl Refusal {
 
     /// The application error code of the stream's reset.
     pub const fn code(self) -> u32 {
+        self.status() as u32
+    }
+
+    /// The status of HTTP that says the same (RFC 9110 section 15).
+    pub(crate) const fn status(self) -> u16 {
         match self {
             Self::BadRequest => 400,
             Self::Forbidden => 403,

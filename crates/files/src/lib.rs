@@ -28,11 +28,13 @@ pub use fullpipe_noq_repairs::{
     Handshake, NoPreferredAddress, PreferredAddress, QuicVersions, UnknownVersions,
 };
 pub use hq::{ALPN, MAX_REQUEST_BYTES, Refusal};
+pub use http;
 pub use log::Escaped;
 pub use noq;
 pub use secret::Secret;
 pub use server::{
-    Arrival, Choose, ChooseByName, Limits, OnAccept, ServeError, Server, ServerOptions, ServerStats,
+    Arrival, Choose, ChooseByName, Limits, OnAccept, OnRequest, RequestRecord, ServeError, Server,
+    ServerOptions, ServerStats,
 };
 pub use tls::{Cipher, Fingerprint, NoFingerprint, ServerTls, TlsError, UnknownCipher, Verify};
 

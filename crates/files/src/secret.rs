@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use noq::crypto::{CryptoError, HandshakeTokenKey};
-use noq::{ConnectionIdGenerator, EndpointConfig};
-use noq_proto::HashedConnectionIdGenerator;
+use noq::{ConnectionId, ConnectionIdGenerator, EndpointConfig};
+use noq_proto::{InvalidCid, RandomConnectionIdGenerator};
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{aead, hmac};
 
@@ -100,10 +100,9 @@ impl Secret {
             derived.copy_from_slice(tag.as_ref());
             derived
         };
-        let [a, b, c, d, e, f, g, h, ..] = derive("connection id");
         Keys {
             reset: hmac::Key::new(hmac::HMAC_SHA256, &derive("stateless reset")),
-            connection_id: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            connection_id: hmac::Key::new(hmac::HMAC_SHA256, &derive("connection id")),
             token: derive("token"),
         }
     }
@@ -112,7 +111,7 @@ impl Secret {
 /// The keys that a server makes of its secret.
 pub(crate) struct Keys {
     reset: hmac::Key,
-    connection_id: u64,
+    connection_id: hmac::Key,
     token: [u8; BYTES],
 }
 
@@ -124,13 +123,53 @@ impl Keys {
     /// noq with these keys, and the versions that a Version Negotiation packet tells.
     pub(crate) fn endpoint_config(&self, versions: QuicVersions) -> EndpointConfig {
         let mut config = EndpointConfig::new(Arc::new(self.reset.clone()));
-        let connection_id = self.connection_id;
+        let key = self.connection_id.clone();
         config
             .cid_generator(Arc::new(move || -> Box<dyn ConnectionIdGenerator> {
-                Box::new(HashedConnectionIdGenerator::from_key(connection_id))
+                Box::new(ConnectionIds(key.clone()))
             }))
             .supported_versions(versions.available().to_vec());
         config
+    }
+}
+
+/// Random bytes of a connection ID, so that a million of them hardly ever meet.
+const RANDOM_BYTES: usize = 5;
+/// Bytes of a connection ID that show whose it is.
+const TAG_BYTES: usize = 3;
+
+/// Connection IDs that an earlier process with the same secret can have made as well, so that a
+/// packet of one of its connections is told from noise, which is not answered with a stateless
+/// reset.
+struct ConnectionIds(hmac::Key);
+
+impl ConnectionIds {
+    fn tag(&self, random: &[u8]) -> [u8; TAG_BYTES] {
+        let mut tag = [0; TAG_BYTES];
+        tag.copy_from_slice(&hmac::sign(&self.0, random).as_ref()[..TAG_BYTES]);
+        tag
+    }
+}
+
+impl ConnectionIdGenerator for ConnectionIds {
+    fn generate_cid(&mut self) -> ConnectionId {
+        let random = RandomConnectionIdGenerator::new(RANDOM_BYTES).generate_cid();
+        ConnectionId::new(&[&random[..], &self.tag(&random)].concat())
+    }
+
+    fn validate(&self, id: ConnectionId) -> Result<(), InvalidCid> {
+        match id.split_at_checked(RANDOM_BYTES) {
+            Some((random, tag)) if *tag == self.tag(random) => Ok(()),
+            _ => Err(InvalidCid),
+        }
+    }
+
+    fn cid_len(&self) -> usize {
+        RANDOM_BYTES + TAG_BYTES
+    }
+
+    fn cid_lifetime(&self) -> Option<std::time::Duration> {
+        None
     }
 }
 
@@ -183,6 +222,25 @@ mod tests {
         assert_eq!(open(&other, here, 7), None);
         assert_eq!(open(&secret, there, 7), None);
         assert_eq!(open(&secret, here, 8), None);
+    }
+
+    #[test]
+    fn connection_ids_are_random_and_are_known_again() {
+        let secret = Secret::random().expect("random");
+        let here = ([127, 0, 0, 1], 4433).into();
+        let ids = |secret: &Secret| ConnectionIds(secret.at(here).connection_id);
+        let mut own = ids(&secret);
+        let mut random = std::collections::HashSet::new();
+        for _ in 0..20_000 {
+            let id = own.generate_cid();
+            assert_eq!(id.len(), own.cid_len());
+            assert!(ids(&secret).validate(id).is_ok(), "by the next process");
+            assert!(random.insert(id[..RANDOM_BYTES].to_vec()), "twice in 20,000");
+        }
+        let mut others = ids(&Secret::random().expect("random"));
+        let strange = (0..1000).filter(|_| own.validate(others.generate_cid()).is_ok());
+        assert!(strange.count() < 3);
+        assert!(own.validate(ConnectionId::new(&[])).is_err());
     }
 
     #[test]

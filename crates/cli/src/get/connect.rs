@@ -2,24 +2,31 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use fullpipe_files::noq::PathId;
 use fullpipe_files::{
     Client, ClientError, ClientOptions, Connector, Response, TlsError, TransportSettings, Verify,
 };
 use hyper::body::{Bytes, Incoming};
+use hyper::{HeaderMap, StatusCode};
 
 use super::Args;
 use super::http1::{self, Dialer};
 use super::target::{Scheme, Target};
 use super::transfer::Job;
-use crate::INITIAL_RTT;
 use crate::failure::Failure;
+use crate::{INITIAL_RTT, say};
 
 /// A pipe that nobody reads for a while stops the flow; this keeps the connection. It is short,
 /// because a client that only receives sends nothing when its server is gone, and hears of a server
 /// that was started anew only by an answer to what it sends.
 const KEEP_ALIVE: fullpipe_cc::Duration = fullpipe_cc::Duration::from_secs(2);
+
+/// Pause before the first attempt that is made again, and the longest one; each is twice as long as
+/// the one before. These are curl's.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
 /// Another connection to a server that was reached before.
 #[derive(Clone, Copy)]
@@ -34,32 +41,77 @@ pub(super) struct Again {
 pub(super) struct Ways {
     quic: Option<Connector>,
     tcp: Option<Dialer>,
+    /// Attempts after the first that failed for now.
+    retries: u32,
+}
+
+/// The reason why there is no connection.
+pub(super) struct NotConnected {
+    pub(super) failure: Failure,
+    /// True if the same may succeed a little later.
+    pub(super) may_pass: bool,
+}
+
+impl From<Failure> for NotConnected {
+    fn from(failure: Failure) -> Self {
+        Self { failure, may_pass: false }
+    }
 }
 
 impl Ways {
     /// Those that the files need.
     pub(super) fn new(args: &Args, jobs: &[Job]) -> Result<Self, Failure> {
         let needs = |scheme| jobs.iter().any(|job| job.target.scheme == scheme);
+        let mut quic = needs(Scheme::Https).then(|| connector(args)).transpose()?;
+        if quic.is_none() && args.location {
+            // A redirect may lead there. Whom to trust is asked for then.
+            quic = connector(args).ok();
+        }
         Ok(Self {
-            quic: needs(Scheme::Https).then(|| connector(args)).transpose()?,
+            quic,
+            retries: args.retry,
             tcp: needs(Scheme::Tcp).then(|| Dialer::new(args)).transpose()?,
         })
     }
 
+    /// Connects to a server, again and again where it may help.
     pub(super) async fn connect(
         &self,
         target: &Target,
         again: Option<Again>,
     ) -> Result<Server, Failure> {
+        let mut pause = FIRST_PAUSE;
+        for left in (0..self.retries).rev() {
+            match self.connect_once(target, again).await {
+                Err(NotConnected { failure, may_pass: true }) => {
+                    let seconds = pause.as_secs();
+                    say(&format!("{failure}; again in {seconds} s, {left} more times after that"));
+                    tokio::time::sleep(pause).await;
+                    pause = (2 * pause).min(LONGEST_PAUSE);
+                }
+                outcome => return outcome.map_err(|error| error.failure),
+            }
+        }
+        self.connect_once(target, again).await.map_err(|error| error.failure)
+    }
+
+    async fn connect_once(
+        &self,
+        target: &Target,
+        again: Option<Again>,
+    ) -> Result<Server, NotConnected> {
         match (&self.quic, &self.tcp, target.scheme) {
             (Some(quic), _, Scheme::Https) => {
                 connect_quic(quic, target, again).await.map(Server::Quic)
             }
             (_, Some(tcp), Scheme::Tcp) => {
-                let client = http1::Client::connect(tcp, target).await.map_err(Failure::run)?;
+                let client = http1::Client::connect(tcp, target).await?;
                 Ok(Server::Tcp(Box::new(client)))
             }
-            _ => Err(Failure::run(format!("there is no way to {}", target.authority()))),
+            _ => {
+                let reason = format!("there is no way to {}; {WAYS_OUT}", target.authority());
+                Err(Failure::run(reason).into())
+            }
         }
     }
 
@@ -85,10 +137,11 @@ pub(super) enum Server {
 }
 
 impl Server {
-    pub(super) async fn get(&self, path: &str) -> Result<Answer, FetchError> {
+    /// The answer to a GET with these fields, whatever its status.
+    pub(super) async fn ask(&self, path: &str, fields: &HeaderMap) -> Result<Answer, FetchError> {
         match self {
-            Self::Quic(client) => Ok(Answer::Quic(client.get(path).await?)),
-            Self::Tcp(client) => Ok(Answer::Tcp(client.get(path).await?)),
+            Self::Quic(client) => Ok(Answer::Quic(client.ask(path, fields).await?)),
+            Self::Tcp(client) => Ok(Answer::Tcp(client.ask(path, fields).await?)),
         }
     }
 
@@ -114,13 +167,21 @@ impl Server {
     }
 }
 
-/// The body of an answer, as it arrives.
+/// An answer, whose body arrives.
 pub(super) enum Answer {
     Quic(Response),
     Tcp(hyper::Response<Incoming>),
 }
 
 impl Answer {
+    /// Status and fields; hq-interop has none.
+    pub(super) fn head(&self) -> Option<(StatusCode, &HeaderMap)> {
+        match self {
+            Self::Quic(response) => response.status().zip(response.headers()),
+            Self::Tcp(response) => Some((response.status(), response.headers())),
+        }
+    }
+
     /// The next bytes in order, never empty; `None` after the last.
     pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, FetchError> {
         match self {
@@ -191,7 +252,7 @@ async fn connect_quic(
     connector: &Connector,
     target: &Target,
     again: Option<Again>,
-) -> Result<Client, Failure> {
+) -> Result<Client, NotConnected> {
     let host = &target.host;
     let client = match again {
         Some(Again { address, early: true }) => connector.connect_early(address, host).await,
@@ -204,12 +265,13 @@ async fn connect_quic(
             connector.connect_to_any(&addresses, host).await
         }
     };
-    client.map_err(refused)
+    client.map_err(|error| NotConnected { may_pass: error.may_pass(), failure: refused(error) })
 }
+
+const WAYS_OUT: &str = "--fingerprint or --ca says whom to trust, --insecure trusts anybody";
 
 /// Bad input is what cannot work with any server.
 fn refused(error: ClientError) -> Failure {
-    const WAYS_OUT: &str = "--fingerprint or --ca says whom to trust, --insecure trusts anybody";
     match error {
         ClientError::Tls(error @ TlsError::NoSystemRoots) => {
             Failure::bad_input(format!("{error}; {WAYS_OUT}"))

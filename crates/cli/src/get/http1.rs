@@ -1,6 +1,6 @@
 //! HTTP/1.1 over TCP: the kernel's, or ours behind a TUN device.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use fullpipe_tcp::tokio::{self as own, Stack};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::{Request, Response, StatusCode, header};
+use hyper::{HeaderMap, Request, Response, header};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::Args;
-use super::connect::FetchError;
+use super::connect::{FetchError, NotConnected};
 use super::target::Target;
 use crate::failure::Failure;
 use crate::tun::algorithm;
@@ -55,7 +55,7 @@ impl Dialer {
     }
 
     /// Connects to the first of the server's addresses that answers.
-    async fn connect(&self, target: &Target) -> Result<SendRequest<Empty<Bytes>>, FetchError> {
+    async fn connect(&self, target: &Target) -> Result<SendRequest<Empty<Bytes>>, NotConnected> {
         let place = (target.host.as_str(), target.port);
         let connected = async {
             let Some(own) = &self.own else {
@@ -74,13 +74,16 @@ impl Dialer {
         };
         match timeout(self.timeout, connected).await {
             Ok(connected) => connected.map_err(|error| {
-                FetchError::Tcp(format!("cannot connect to {}: {error}", target.authority()))
+                let passing = [ErrorKind::ConnectionRefused, ErrorKind::TimedOut];
+                let may_pass = passing.contains(&error.kind());
+                let reason = format!("cannot connect to {}: {error}", target.authority());
+                NotConnected { failure: Failure::run(reason), may_pass }
             }),
-            Err(_) => Err(FetchError::Tcp(format!(
-                "{} did not answer for {:?}",
-                target.authority(),
-                self.timeout
-            ))),
+            Err(_) => {
+                let (server, time) = (target.authority(), self.timeout);
+                let failure = Failure::run(format!("{server} did not answer for {time:?}"));
+                Err(NotConnected { failure, may_pass: true })
+            }
         }
     }
 
@@ -113,27 +116,28 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) async fn connect(dialer: &Dialer, target: &Target) -> Result<Self, FetchError> {
+    pub(super) async fn connect(dialer: &Dialer, target: &Target) -> Result<Self, NotConnected> {
         let requests = Mutex::new(dialer.connect(target).await?);
         Ok(Self { dialer: dialer.clone(), target: target.clone(), requests })
     }
 
-    /// The answer to a GET, once its header is there.
-    pub(super) async fn get(&self, path: &str) -> Result<Response<Incoming>, FetchError> {
+    /// The answer to a GET with these fields, once its header is there.
+    pub(super) async fn ask(
+        &self,
+        path: &str,
+        fields: &HeaderMap,
+    ) -> Result<Response<Incoming>, FetchError> {
         let mut requests = self.requests.lock().await;
         if requests.ready().await.is_err() {
             // A server may close a connection after any answer (RFC 9112 section 9.3).
-            *requests = self.dialer.connect(&self.target).await?;
+            let again = self.dialer.connect(&self.target).await;
+            *requests = again.map_err(|error| FetchError::Tcp(error.failure.to_string()))?;
         }
         let request = Request::get(path).header(header::HOST, self.target.authority());
-        let request =
+        let mut request =
             request.body(Empty::new()).map_err(|error| FetchError::Tcp(error.to_string()))?;
-        let response = requests.send_request(request).await.map_err(lost)?;
-        match response.status() {
-            // A part is no answer to who did not ask for one (RFC 9110 section 15.3.7).
-            status if status.is_success() && status != StatusCode::PARTIAL_CONTENT => Ok(response),
-            status => Err(FetchError::status(status.as_u16())),
-        }
+        request.headers_mut().extend(fields.clone());
+        requests.send_request(request).await.map_err(lost)
     }
 }
 

@@ -6,9 +6,13 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{HeaderMap, StatusCode};
 use tempfile::TempPath;
 use tokio::fs::File;
-use tokio::io::{AsyncWriteExt, BufWriter};
+use tokio::io::{AsyncSeekExt, AsyncWriteExt, BufWriter};
+
+use super::partial::{Partial, Start};
 
 /// Packets are small and a write is a hand-over to another thread.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -24,14 +28,22 @@ pub(super) struct Output {
 }
 
 struct Rename {
-    from: TempPath,
+    from: From,
     to: PathBuf,
+}
+
+/// The file that is written until it gets its name.
+enum From {
+    Temporary(TempPath),
+    Partial(Partial),
 }
 
 impl Output {
     /// `-` is stdout. A regular file, or one that is not there yet, is written under another name
     /// beside it and renamed at the end; anything else, like a FIFO, is written to as it is.
-    pub(super) async fn open(path: &Path) -> io::Result<Self> {
+    ///
+    /// With a URL, what an earlier run left of it is continued, which takes a regular file.
+    pub(super) async fn open(path: &Path, continued: Option<&str>) -> io::Result<Self> {
         if path == Path::new("-") {
             let stdout = io::stdout().as_fd().try_clone_to_owned()?;
             return Ok(Self::new(stdout.into(), STDOUT.to_owned(), None));
@@ -52,7 +64,19 @@ impl Output {
             Some(_) => tokio::fs::canonicalize(path).await?,
             None => path.to_owned(),
         };
-        let (file, from) = temporary_beside(&to, mode)?;
+        let (file, from) = match continued {
+            Some(url) => {
+                let (partial, file) = Partial::open(&to, url)?;
+                if let Some(mode) = mode {
+                    file.set_permissions(mode)?;
+                }
+                (file, From::Partial(partial))
+            }
+            None => {
+                let (file, from) = temporary_beside(&to, mode)?;
+                (file, From::Temporary(from))
+            }
+        };
         Ok(Self::new(file, name, Some(Rename { from, to })))
     }
 
@@ -66,9 +90,71 @@ impl Output {
         &self.name
     }
 
+    fn partial(&mut self) -> Option<&mut Partial> {
+        match &mut self.rename {
+            Some(Rename { from: From::Partial(partial), .. }) => Some(partial),
+            _ => None,
+        }
+    }
+
     /// True if dropping it leaves nothing behind.
     pub(super) fn vanishes(&self) -> bool {
-        self.rename.is_some()
+        match &self.rename {
+            Some(Rename { from: From::Partial(partial), .. }) => !partial.stays(),
+            rename => rename.is_some(),
+        }
+    }
+
+    /// The file with the part that stays for another time.
+    pub(super) fn kept(&self) -> Option<&Path> {
+        match &self.rename {
+            Some(Rename { from: From::Partial(partial), .. }) if partial.stays() => {
+                Some(partial.part())
+            }
+            _ => None,
+        }
+    }
+
+    /// The fields that ask for the rest of what is there.
+    pub(super) fn fields(&mut self) -> Vec<(HeaderName, HeaderValue)> {
+        self.partial().map_or_else(Vec::new, |partial| partial.fields())
+    }
+
+    /// Prepares for the body of an answer by its header; `None` is one of a protocol without.
+    ///
+    /// # Errors
+    /// The answer does not fit what is there, or the file cannot be prepared.
+    pub(super) async fn begin(
+        &mut self,
+        head: Option<(StatusCode, &HeaderMap)>,
+    ) -> Result<Start, String> {
+        let Some(partial) = self.partial() else { return Ok(Start::At(0)) };
+        let start = partial.start(head)?;
+        self.place(start)
+            .await
+            .map_err(|error| format!("cannot write to {}: {error}", self.name))?;
+        Ok(start)
+    }
+
+    async fn place(&mut self, start: Start) -> io::Result<()> {
+        if matches!(start, Start::At(0) | Start::Again) {
+            let file = self.writer.get_mut();
+            file.set_len(0).await?;
+            file.rewind().await?;
+            // After that, so that no other content is taken for this one.
+            if let Some(partial) = self.partial() {
+                partial.note()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is buffered of a part that stays.
+    pub(super) async fn keep(&mut self) -> io::Result<()> {
+        match self.kept() {
+            Some(_) => self.writer.flush().await,
+            None => Ok(()),
+        }
     }
 
     pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -83,7 +169,10 @@ impl Output {
         let Some(Rename { from, to }) = self.rename.take() else { return Ok(()) };
         self.writer.get_ref().sync_all().await?;
         let directory = directory_of(&to).to_owned();
-        from.persist(to).map_err(|error| error.error)?;
+        match from {
+            From::Temporary(from) => from.persist(to).map_err(|error| error.error)?,
+            From::Partial(partial) => partial.finish(&to)?,
+        }
         if let Ok(directory) = File::open(directory).await {
             let _ = directory.sync_all().await;
         }

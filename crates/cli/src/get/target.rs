@@ -76,6 +76,15 @@ impl Target {
         }
     }
 
+    /// The URL without a fragment, by which the same file is known again.
+    pub(super) fn url(&self) -> String {
+        let scheme = match self.scheme {
+            Scheme::Https => "https",
+            Scheme::Tcp => "tcp",
+        };
+        format!("{scheme}://{}{}", self.authority(), self.path)
+    }
+
     /// The file name that the path ends with, decoded.
     pub(super) fn file_name(&self) -> Result<String, String> {
         let path = self.path.split_once('?').map_or(self.path.as_str(), |(path, _)| path);

@@ -9,10 +9,16 @@ use fullpipe_files::ClientError;
 use indicatif::ProgressBar;
 use tokio::sync::watch;
 
+use hyper::header::RANGE;
+use hyper::{HeaderMap, StatusCode};
+
 use super::Args;
-use super::connect::{Answer, FetchError, Server};
+use super::connect::{Answer, FetchError, Server, Ways};
+use super::fields;
 use super::output::Output;
+use super::partial::Start;
 use super::progress::progress_bar;
+use super::redirect::{self, is_redirect};
 use super::target::Target;
 use crate::failure::Failure;
 use crate::say;
@@ -21,6 +27,15 @@ use crate::say;
 pub(super) struct Job {
     pub(super) target: Target,
     pub(super) path: PathBuf,
+    /// What an earlier run left of it is continued.
+    pub(super) continues: bool,
+}
+
+impl Job {
+    pub(super) async fn open(&self) -> std::io::Result<Output> {
+        let url = self.continues.then(|| self.target.url());
+        Output::open(&self.path, url.as_deref()).await
+    }
 }
 
 /// The user's wish for an end.
@@ -42,8 +57,26 @@ impl Stop {
     }
 }
 
+/// An answer with a file.
+struct Found {
+    answer: Answer,
+    /// The server to which a redirect led.
+    elsewhere: Option<Server>,
+}
+
+impl Found {
+    fn server<'a>(&'a self, first: &'a Server) -> &'a Server {
+        self.elsewhere.as_ref().unwrap_or(first)
+    }
+}
+
 /// Properties that all files share.
 pub(super) struct Transfer {
+    ways: Ways,
+    /// The user's own fields.
+    fields: HeaderMap,
+    /// Redirects of one file that are followed.
+    redirects: u32,
     stall: fullpipe_cc::Duration,
     bar: ProgressBar,
     /// The keys are to be changed, and were not yet.
@@ -51,9 +84,12 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    pub(super) fn new(args: &Args, jobs: &[Job]) -> Self {
+    pub(super) fn new(args: &Args, jobs: &[Job], ways: Ways) -> Self {
         let to_stdout = jobs.iter().any(|job| job.path == Path::new("-"));
         Self {
+            ways,
+            fields: fields::of(&args.header),
+            redirects: if args.location { args.max_redirs } else { 0 },
             stall: args.stall_timeout,
             bar: progress_bar(to_stdout),
             key_update: AtomicBool::new(args.key_update),
@@ -75,7 +111,7 @@ impl Transfer {
     ) -> Result<(), Failure> {
         let mut output = match output {
             Some(output) => output,
-            None => match stop.unless(Output::open(&job.path)).await {
+            None => match stop.unless(job.open()).await {
                 Some(opened) => opened.map_err(|error| cannot_open(&job.path, &error))?,
                 None => return Err(nothing_written()),
             },
@@ -86,7 +122,17 @@ impl Transfer {
             Some(outcome) => outcome,
             None => Err(Failure::Interrupted("interrupted".to_owned())),
         };
-        let seconds = outcome.map_err(|failure| add_what_is_left(failure, &output, bytes))?;
+        let seconds = match outcome {
+            Ok(seconds) => seconds,
+            Err(failure) => {
+                let kept = output.keep().await;
+                let failure = add_what_is_left(failure, &output, bytes);
+                return Err(match kept {
+                    Ok(()) => failure,
+                    Err(error) => cannot_write(&output, &error),
+                });
+            }
+        };
         let mbit = bytes as f64 * 8e-6 / seconds.max(1e-9);
         let name = output.name();
         let line = format!("{bytes} bytes in {seconds:.2} s, {mbit:.1} Mbit/s, to {name}");
@@ -104,34 +150,103 @@ impl Transfer {
     ) -> Result<f64, Failure> {
         let start = Instant::now();
         let cannot_fetch = |error| Failure::run(format!("cannot fetch {}: {error}", target.path));
-        let mut response = self.request(server, target).await?;
+        let Some(mut found) = self.find(server, target, output).await? else {
+            output.finish().await.map_err(|error| cannot_write(output, &error))?;
+            return Ok(start.elapsed().as_secs_f64());
+        };
         loop {
-            let chunk = match self.in_time(target, response.chunk()).await? {
+            let chunk = match self.in_time(target, found.answer.chunk()).await? {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => break,
                 // The server did not take the early request; by now the handshake is done.
                 Err(FetchError::Quic(ClientError::EarlyDataRejected)) if *bytes == 0 => {
-                    response = self.request(server, target).await?;
+                    let Some(again) = self.find(server, target, output).await? else { break };
+                    found = again;
                     continue;
                 }
                 Err(error) => return Err(cannot_fetch(error)),
             };
             if self.key_update.swap(false, Ordering::Relaxed) {
-                server.update_keys();
+                found.server(server).update_keys();
             }
             output.write(&chunk).await.map_err(|error| cannot_write(output, &error))?;
             *bytes += chunk.len() as u64;
             self.bar.inc(chunk.len() as u64);
         }
         output.finish().await.map_err(|error| cannot_write(output, &error))?;
-        Ok(start.elapsed().as_secs_f64())
+        let seconds = start.elapsed().as_secs_f64();
+        if let Some(server) = found.elsewhere {
+            server.close().await;
+        }
+        Ok(seconds)
     }
 
-    async fn request(&self, server: &Server, target: &Target) -> Result<Answer, Failure> {
-        let response = match self.in_time(target, server.get(&target.path)).await? {
-            Err(FetchError::Quic(ClientError::EarlyDataRejected)) => {
-                self.in_time(target, server.get(&target.path)).await?
+    /// Asks for a file, behind redirects where they are followed, and prepares the output for it.
+    /// `None` if all of it is there already.
+    async fn find(
+        &self,
+        server: &Server,
+        target: &Target,
+        output: &mut Output,
+    ) -> Result<Option<Found>, Failure> {
+        let cannot = |path: &str, why: &str| Failure::run(format!("cannot fetch {path}: {why}"));
+        let (mut at, mut fields, mut elsewhere) = (target.clone(), self.fields.clone(), None);
+        let (mut followed, mut is_again) = (0, false);
+        loop {
+            let mut asked = fields.clone();
+            asked.extend(output.fields());
+            let here = elsewhere.as_ref().unwrap_or(server);
+            let answer = self.request(here, &at, &asked).await?;
+            let head = answer.head();
+            if let Some((status, headers)) = head
+                && is_redirect(status)
+                && self.redirects > 0
+            {
+                if followed == self.redirects {
+                    let why = format!("more than {followed} redirects");
+                    return Err(cannot(&target.path, &why));
+                }
+                followed += 1;
+                let next = redirect::next(&at, headers).map_err(|why| cannot(&at.path, &why))?;
+                drop(answer);
+                if !next.is_on_the_server_of(&at) {
+                    fields::for_another_server(&mut fields);
+                    let before = elsewhere.replace(self.ways.connect(&next, None).await?);
+                    if let Some(before) = before {
+                        before.close().await;
+                    }
+                }
+                at = next;
+                continue;
             }
+            let ranges = [StatusCode::PARTIAL_CONTENT, StatusCode::RANGE_NOT_SATISFIABLE];
+            let has_range = asked.contains_key(RANGE);
+            if let Some((status, _)) = head
+                // A part is no answer to who did not ask for one (RFC 9110 section 15.3.7).
+                && !(has_range && ranges.contains(&status))
+                && (!status.is_success() || status == StatusCode::PARTIAL_CONTENT)
+            {
+                let error = FetchError::status(status.as_u16());
+                return Err(cannot(&at.path, &error.to_string()));
+            }
+            match output.begin(head).await.map_err(|why| cannot(&at.path, &why))? {
+                Start::At(_) => return Ok(Some(Found { answer, elsewhere })),
+                Start::Whole => return Ok(None),
+                Start::Again if is_again => return Err(cannot(&at.path, "no range fits")),
+                Start::Again => is_again = true,
+            }
+        }
+    }
+
+    async fn request(
+        &self,
+        server: &Server,
+        target: &Target,
+        fields: &HeaderMap,
+    ) -> Result<Answer, Failure> {
+        let ask = || self.in_time(target, server.ask(&target.path, fields));
+        let response = match ask().await? {
+            Err(FetchError::Quic(ClientError::EarlyDataRejected)) => ask().await?,
             response => response,
         };
         response.map_err(|error| Failure::run(format!("cannot fetch {}: {error}", target.path)))
@@ -164,6 +279,10 @@ fn cannot_write(output: &Output, error: &std::io::Error) -> Failure {
 /// The part of the file that stays after a failure: nothing, or what went to a place that keeps it.
 fn add_what_is_left(failure: Failure, output: &Output, bytes: u64) -> Failure {
     let left = match (bytes, output.vanishes()) {
+        (1.., false) if output.kept().is_some() => {
+            let part = output.kept().unwrap_or(Path::new(""));
+            format!("the {bytes} bytes that had arrived are in {part:?} for --continue")
+        }
         (0, _) => "nothing was written".to_owned(),
         (_, true) => format!("the {bytes} bytes that had arrived were removed"),
         (_, false) => format!("{bytes} bytes had arrived for {}", output.name()),

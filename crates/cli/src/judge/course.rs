@@ -6,15 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fullpipe_judge::program::judge::{Company, Course};
 use fullpipe_judge::program::{
     self, Beside, MOST_PACKETS, PORT_PLACE, ProgramPath, ProgramPlace, ProgramRequest,
-    ProgramResult, RivalWay,
+    ProgramResult, RivalWay, SERVER_PORT,
 };
 
 use super::Args;
 use crate::failure::Failure;
 use crate::link::cannot_run;
-
-/// The port of the first server, and one more of the second.
-const FIRST_PORT: u16 = 5201;
 
 /// A run that is to be.
 pub(super) struct Runner<'a> {
@@ -30,9 +27,8 @@ impl Runner<'_> {
     /// The result, with a record of all packets, and the path.
     pub(super) fn run(&self) -> Result<(ProgramResult, ProgramPath), Failure> {
         let path = self.course.path(self.is_up).map_err(Failure::run)?;
-        // Nobody else has a port there: a server has a namespace of its own.
         let on = |copy: u16| {
-            let port = |word: &OsString| with_port(word, FIRST_PORT + copy);
+            let port = |word: &OsString| with_port(word, SERVER_PORT + copy);
             let command: Vec<OsString> = self.args.command.iter().map(port).collect();
             Beside { command, server: self.args.server.as_ref().map(port) }
         };

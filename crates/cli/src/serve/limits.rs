@@ -25,7 +25,7 @@ pub(super) struct LimitArgs {
     #[arg(long, value_name = "COUNT")]
     max_tcp_connections: Option<usize>,
     /// Connections at one time from one IPv4 address or one /64 of IPv6, over QUIC and as many over
-    /// TCP [default: 512]
+    /// TCP; twice as many from one /48 [default: 512]
     #[arg(long, value_name = "COUNT")]
     max_per_address: Option<usize>,
     /// Handshakes at one time with clients whose address is not validated; further ones must first

@@ -22,6 +22,7 @@ mod conformance;
 mod docs;
 mod failures;
 mod figures;
+mod get;
 mod interop;
 mod judge;
 mod link;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         docs::TESTS,
         failures::TESTS,
         figures::TESTS,
+        get::TESTS,
         interop::TESTS,
         judge::TESTS,
         link_command::TESTS,

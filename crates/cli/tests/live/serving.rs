@@ -103,6 +103,53 @@ fn sighup_reads_the_certificate_again() {
     assert_eq!(fetched(&cert), Some(0));
 }
 
+fn the_access_log_has_a_line_of_json_for_each_request_and_is_opened_again() {
+    let dir = www(&[1000]);
+    let (log, access, old) =
+        (dir.path().join("log"), dir.path().join("access"), dir.path().join("old"));
+    let mut server = serve_logging(dir.path(), &log, &["--access-log", text(&access)]);
+    let lines = |path: &Path, count: usize| {
+        let text = until_some("the lines are written", || {
+            std::fs::read_to_string(path).ok().filter(|text| text.lines().count() >= count)
+        });
+        let parse = |line: &str| serde_json::from_str(line).expect("JSON");
+        let lines: Vec<serde_json::Value> = text.lines().map(parse).collect();
+        assert_eq!(lines.len(), count);
+        lines
+    };
+    assert_eq!(get(dir.path(), &server, "/1000?q=%1b", &[]).stdout.len(), 1000);
+    let first = &lines(&access, 1)[0];
+    let authority = format!("localhost:{}", server.address.port());
+    for (field, value) in [
+        ("version", "HTTP/3".into()),
+        ("method", "GET".into()),
+        ("authority", serde_json::Value::from(authority)),
+        ("path", "/1000?q=%1b".into()),
+        ("status", 200.into()),
+        ("body_bytes", 1000.into()),
+        ("complete", true.into()),
+    ] {
+        assert_eq!(first[field], value, "{first}");
+    }
+    assert!(first["duration_s"].as_f64().is_some_and(|time| time > 0.0), "{first}");
+    assert!(first["time"].as_str().is_some_and(|time| time.ends_with('Z')), "{first}");
+    assert!(first["address"].as_str().is_some_and(|peer| peer.starts_with("127.0.0.1:")));
+    std::fs::rename(&access, &old).expect("another name");
+    server.process.signal(Signal::SIGHUP);
+    line_of(&log, "SIGHUP: the access log goes on");
+    assert_eq!(get(dir.path(), &server, "/none", &[]).code, Some(1));
+    assert_eq!(lines(&access, 1)[0]["status"], 404);
+    assert_eq!(lines(&old, 1).len(), 1, "the old one stays as it was");
+    // What is on its way to the disk gets there before the end.
+    assert_eq!(get(dir.path(), &server, "/1000", &[]).stdout.len(), 1000);
+    server.process.signal(Signal::SIGTERM);
+    assert_eq!(server.process.end().code(), Some(0));
+    assert_eq!(lines(&access, 2)[1]["status"], 200);
+    let no = fullpipe(dir.path(), &["serve", ".", "--access-log", "none/access"]);
+    let said = run(no);
+    assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
+}
+
 fn the_counters_of_prometheus_count() {
     let dir = www(&[70_000]);
     let server = serve(dir.path(), &["--metrics", "127.0.0.1:0"]);
@@ -293,6 +340,7 @@ fn a_file_that_is_missing_does_not_keep_the_others() {
 fullpipe_testkit::tests! {
     [] sigterm_lets_an_answer_end_and_takes_no_new_client,
         sighup_reads_the_certificate_again,
+        the_access_log_has_a_line_of_json_for_each_request_and_is_opened_again,
         the_counters_of_prometheus_count,
         the_clients_of_a_network_and_those_of_a_name_have_a_congestion_control_of_their_own,
         both_ends_can_be_kept_to_a_cipher,

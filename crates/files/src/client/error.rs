@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use fullpipe_cc::Duration;
-use noq::{ConnectError, ConnectionError, ReadError, WriteError};
+use noq::{ConnectError, ConnectionError, ReadError, TransportErrorCode, WriteError};
 use rustls::{CertificateError, OtherError};
 
 use crate::{Escaped, Refusal, TlsError};
@@ -83,6 +83,9 @@ pub enum ClientError {
     /// The server did not take what was sent before the handshake was done.
     #[error("the server did not take the request before the handshake was done")]
     EarlyDataRejected,
+    /// hq-interop carries a path and nothing else.
+    #[error("the server speaks hq-interop, which has no fields; HTTP/3 has them")]
+    NoFields,
     /// The stream was used after its end.
     #[error("the stream is closed")]
     Closed,
@@ -108,6 +111,18 @@ fn meaning(code: u64) -> String {
 }
 
 impl ClientError {
+    /// True if the same may succeed a little later: nobody answered, or the server is full.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::NoAnswer { .. } => true,
+            Self::Handshake { source: ConnectionError::TimedOut, .. } => true,
+            Self::Handshake { source: ConnectionError::ConnectionClosed(close), .. } => {
+                close.error_code == TransportErrorCode::CONNECTION_REFUSED
+            }
+            _ => false,
+        }
+    }
+
     /// True if there is a server behind it.
     pub(super) fn is_an_answer(&self) -> bool {
         matches!(self, Self::Handshake { .. } | Self::Untrusted { .. })

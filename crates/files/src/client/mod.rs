@@ -10,6 +10,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use bytes::Bytes;
 use fullpipe_cc::{Algorithm, Duration};
+use http::{HeaderMap, StatusCode};
 use noq::{Connection, RecvStream, VarInt};
 
 pub use alpn::{Alpn, UnknownAlpn};
@@ -122,13 +123,29 @@ impl Client {
     /// refusal is an error at once. hq-interop has no status: there it shows as a reset when the
     /// first bytes are read.
     pub async fn get(&self, path: &str) -> Result<Response, ClientError> {
+        let response = self.ask(path, &HeaderMap::new()).await?;
+        match response.status() {
+            // A part is no answer to who did not ask for one (RFC 9110 section 15.3.7).
+            Some(status) if !status.is_success() || status == StatusCode::PARTIAL_CONTENT => {
+                Err(ClientError::Status { code: status.as_u16() })
+            }
+            _ => Ok(response),
+        }
+    }
+
+    /// Asks for `path` as [`get`](Self::get) does, with these fields, and gives whatever answer
+    /// comes. hq-interop has no fields: there they have to be none.
+    pub async fn ask(&self, path: &str, fields: &HeaderMap) -> Result<Response, ClientError> {
         if !path.starts_with('/') || !path.bytes().all(|b| b.is_ascii_graphic()) {
             return Err(ClientError::Path(path.to_owned()));
         }
         if let Some(http3) = &self.http3 {
-            let answer = http3.get(path).await?;
+            let answer = http3.ask(path, fields).await?;
             self.remember_settings();
             return Ok(Response(Body::Http3(Box::new(answer))));
+        }
+        if !fields.is_empty() {
+            return Err(ClientError::NoFields);
         }
         let guard = match &self.early {
             Some(early) => early.begin().await,
@@ -172,7 +189,7 @@ impl Client {
     }
 }
 
-/// The body of an answer, as it arrives. Dropping it before its end asks the server to stop.
+/// An answer, whose body arrives. Dropping it before its end asks the server to stop.
 pub struct Response(Body);
 
 enum Body {
@@ -181,6 +198,22 @@ enum Body {
 }
 
 impl Response {
+    /// The status; hq-interop has none.
+    pub fn status(&self) -> Option<StatusCode> {
+        match &self.0 {
+            Body::Hq(_) => None,
+            Body::Http3(answer) => Some(answer.head.status()),
+        }
+    }
+
+    /// The fields of the answer; hq-interop has none.
+    pub fn headers(&self) -> Option<&HeaderMap> {
+        match &self.0 {
+            Body::Hq(_) => None,
+            Body::Http3(answer) => Some(answer.head.headers()),
+        }
+    }
+
     /// The next bytes in order, never empty; `None` after the last.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, ClientError> {
         match &mut self.0 {

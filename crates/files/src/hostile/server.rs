@@ -14,7 +14,7 @@ use rustls::quic::Suite;
 use super::initial::{Hellos, Initial, SOURCE, payload};
 use super::net::{MOST_BYTES, Net};
 use super::noise::{Noise, SharedNoise};
-use super::session::{HostileClient, OptimisticClient};
+use super::session::HostileClient;
 use super::{frames, panics, resident, runtime, seed, target, wanted};
 use crate::tls::Sessions;
 use crate::{
@@ -33,7 +33,7 @@ const SESSIONS: u64 = 12;
 /// Bytes beyond which the process holds more than so many connections explain.
 const MOST_GROWTH: u64 = 600_000_000;
 
-fn fine() -> Arc<dyn Runtime> {
+pub(super) fn fine() -> Arc<dyn Runtime> {
     fullpipe_noq::runtime(ServerOptions::default().congestion)
 }
 
@@ -322,7 +322,7 @@ async fn sessions(attack: Attack, number: u64, tls: Vec<Arc<ClientCrypto>>, mut 
 }
 
 /// An honest client over the same network: what it asks for comes whole.
-async fn fetch(net: &Net, verify: &Verify, alpn: Alpn, port: u16) {
+pub(super) async fn fetch(net: &Net, verify: &Verify, alpn: Alpn, port: u16) {
     let versions = if port.is_multiple_of(2) { QuicVersions::V1 } else { QuicVersions::V1AndV2 };
     let options = ClientOptions { alpn, versions, ..ClientOptions::default() };
     let connector = Connector::new(verify, options).expect("TLS");
@@ -338,40 +338,6 @@ async fn fetch(net: &Net, verify: &Verify, alpn: Alpn, port: u16) {
     let right = bulk_block();
     assert!(body.len() == 200_000 && body.iter().eq(right.iter().cycle().take(200_000)));
     client.close().await;
-}
-
-#[test]
-fn who_acknowledges_what_was_not_sent_is_cut_off() {
-    runtime().block_on(async {
-        let net = Net::new(target());
-        let tls = ServerTls::self_signed(&["localhost"]).expect("a certificate");
-        let server = server(&net, &tls);
-        let sessions = Arc::new(Sessions::new());
-        let crypto =
-            Verify::Insecure.crypto(Cipher::Any, Alpn::HqInterop, QuicVersions::V1, sessions);
-        let crypto = Arc::new(OptimisticClient(Arc::new(crypto.expect("TLS"))));
-        let socket = net.socket(([192, 0, 2, 3], 1).into(), None);
-        let endpoint =
-            Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, socket, fine())
-                .expect("an endpoint");
-        let config = noq::ClientConfig::new(crypto);
-        let connecting = endpoint.connect_with(config, target(), "localhost").expect("it begins");
-        // Its first packet of data may end it before the client knows that it is connected.
-        let closed = async {
-            match connecting.await {
-                Ok(connection) => connection.closed().await,
-                Err(error) => error,
-            }
-        };
-        let closed = tokio::time::timeout(PATIENCE, closed).await;
-        let noq::ConnectionError::ConnectionClosed(close) = closed.expect("soon") else {
-            panic!("not by the server");
-        };
-        assert_eq!(close.error_code, noq::TransportErrorCode::PROTOCOL_VIOLATION);
-        let verify = Verify::Certificates(tls.certificates().to_vec());
-        fetch(&net, &verify, Alpn::H3, 1024).await;
-        drop(server);
-    });
 }
 
 #[test]

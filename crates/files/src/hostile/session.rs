@@ -21,25 +21,29 @@ fn hostile(noise: &SharedNoise, inner: Box<dyn Session>) -> Box<dyn Session> {
     let mut noise = Noise::new(noise.lock().next());
     let changes = noise.pick(&[0, 0, 1, 5, 20, 50]);
     let hello_changes = noise.pick(&[0, 0, 0, 10, 50]);
-    Box::new(Changed { inner, noise, changes, hello_changes, keys: 0, is_optimist: false })
+    Box::new(Changed { inner, noise, changes, hello_changes, keys: 0, flood: None })
 }
 
-/// A client that acknowledges, in each packet of data, everything up to a packet that nobody has
-/// sent yet.
-pub(super) struct OptimisticClient(pub(super) Arc<dyn crypto::ClientConfig>);
+/// Fills the payload of a packet of data. noq has made its header, so that number and key phase are
+/// right.
+pub(super) type Flood = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 
-impl crypto::ClientConfig for OptimisticClient {
+/// A client whose packets of data have another content.
+pub(super) struct FloodingClient {
+    pub(super) inner: Arc<dyn crypto::ClientConfig>,
+    pub(super) flood: Flood,
+}
+
+impl crypto::ClientConfig for FloodingClient {
     fn start_session(
         &self,
         version: u32,
         server_name: &str,
         parameters: &TransportParameters,
     ) -> Result<Box<dyn Session>, ConnectError> {
-        let inner = self.0.start_session(version, server_name, parameters)?;
-        let noise = Noise::new(1);
-        let honest =
-            Changed { inner, noise, changes: 0, hello_changes: 0, keys: 0, is_optimist: true };
-        Ok(Box::new(honest))
+        let inner = self.inner.start_session(version, server_name, parameters)?;
+        let (noise, flood) = (Noise::new(1), Some(self.flood.clone()));
+        Ok(Box::new(Changed { inner, noise, changes: 0, hello_changes: 0, keys: 0, flood }))
     }
 }
 
@@ -90,14 +94,14 @@ struct Changed {
     hello_changes: usize,
     /// Keys that the handshake has given: first those of the handshake, then those of data.
     keys: usize,
-    is_optimist: bool,
+    flood: Option<Flood>,
 }
 
 impl Changed {
     fn packet_key(&mut self, inner: Box<dyn PacketKey>) -> Box<dyn PacketKey> {
         let noise = SharedNoise::new(self.noise.next());
-        let is_optimist = self.is_optimist && self.keys == 2;
-        Box::new(ChangedKey { inner, noise, changes: self.changes, is_optimist })
+        let flood = self.flood.clone().filter(|_| self.keys == 2);
+        Box::new(ChangedKey { inner, noise, changes: self.changes, flood })
     }
 
     fn pair(&mut self, pair: KeyPair<Box<dyn PacketKey>>) -> KeyPair<Box<dyn PacketKey>> {
@@ -113,7 +117,7 @@ impl Session for Changed {
             inner: keys.packet.local,
             noise,
             changes: self.changes,
-            is_optimist: false,
+            flood: None,
         });
         keys
     }
@@ -137,7 +141,7 @@ impl Session for Changed {
     fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
         let (header, inner) = self.inner.early_crypto()?;
         let noise = SharedNoise::new(self.noise.clone().next());
-        let key = ChangedKey { inner, noise, changes: self.changes, is_optimist: false };
+        let key = ChangedKey { inner, noise, changes: self.changes, flood: None };
         Some((header, Box::new(key)))
     }
 
@@ -183,22 +187,15 @@ struct ChangedKey {
     inner: Box<dyn PacketKey>,
     noise: SharedNoise,
     changes: usize,
-    is_optimist: bool,
+    flood: Option<Flood>,
 }
-
-/// ACK of all packets up to number 2^20, without a delay and without gaps.
-const OPTIMISM: [u8; 11] = [2, 0x80, 0x10, 0, 0, 0, 0, 0x80, 0x10, 0, 0];
 
 impl PacketKey for ChangedKey {
     fn encrypt(&self, path: PathId, number: u64, packet: &mut [u8], header_len: usize) {
         let mut noise = self.noise.lock();
         let end = packet.len() - self.inner.tag_len();
-        if self.is_optimist
-            && let Some(payload) = packet.get_mut(header_len..end)
-            && payload.len() >= OPTIMISM.len()
-        {
-            payload.fill(0);
-            payload[..OPTIMISM.len()].copy_from_slice(&OPTIMISM);
+        if let (Some(flood), Some(payload)) = (&self.flood, packet.get_mut(header_len..end)) {
+            flood(payload);
         }
         if noise.percent(self.changes)
             && let Some(payload) = packet.get_mut(header_len..end)

@@ -107,10 +107,12 @@ impl Http3 {
         }
     }
 
-    /// The answer to a GET, once its header is there.
-    pub(crate) async fn get(&self, path: &str) -> Result<Answer, ClientError> {
+    /// The answer to a GET with these fields, once its header is there.
+    pub(crate) async fn ask(&self, path: &str, fields: &HeaderMap) -> Result<Answer, ClientError> {
         let uri = format!("https://{}{path}", self.authority);
-        let request = Request::get(uri).body(()).map_err(|_| ClientError::Path(path.to_owned()))?;
+        let request = Request::get(uri).body(());
+        let mut request = request.map_err(|_| ClientError::Path(path.to_owned()))?;
+        request.headers_mut().extend(fields.clone());
         let guard = match &self.early {
             Some(early) => early.begin().await,
             None => None,
@@ -140,14 +142,13 @@ async fn ask(
     let lost = |error| end.of_stream(error);
     let mut stream = requests.send_request(request).await.map_err(lost)?;
     stream.finish().await.map_err(lost)?;
-    let response = final_response(&mut stream, lost).await?;
-    let status = response.status();
-    // A part is no answer to who did not ask for one (RFC 9110 section 15.3.7).
-    if !status.is_success() || status == StatusCode::PARTIAL_CONTENT {
-        return Err(ClientError::Status { code: status.as_u16() });
-    }
-    let left = content_length(response.headers())?;
-    Ok(Answer { stream, end, left })
+    let head = final_response(&mut stream, lost).await?;
+    let left = match head.status() {
+        // It says the length of another answer (RFC 9110 section 8.6).
+        StatusCode::NOT_MODIFIED => None,
+        _ => content_length(head.headers())?,
+    };
+    Ok(Answer { head, stream, end, left })
 }
 
 /// The response behind any number of interim ones (RFC 9114 section 4.1), but for a server that
@@ -212,8 +213,9 @@ async fn judge(mut verdict: Judge, running: Weak<Mutex<Running>>, connection: no
     }
 }
 
-/// The body of an answer.
+/// An answer, whose body is still to come.
 pub(crate) struct Answer {
+    pub(crate) head: Response<()>,
     stream: RequestStream<BidiStream<Bytes>, Bytes>,
     end: End,
     /// Bytes that are still to come, if the server said how many there are.

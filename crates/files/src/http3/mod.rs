@@ -2,6 +2,7 @@
 
 mod adapter;
 pub(crate) mod client;
+mod fields;
 pub(crate) mod server;
 mod whole;
 

@@ -1,22 +1,25 @@
 //! Requests over HTTP/3, and their answers.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use h3::error::{Code, ConnectionError, StreamError};
+use h3::proto::frame::Frame;
 use h3::server::{RequestResolver, RequestStream};
 use http::header::{HOST, TE};
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Method, Request, Response};
 use noq::{PathId, VarInt};
 use tokio::sync::watch;
 
 use super::adapter::{BidiStream, Connection, Streams};
+use super::fields::Pseudo;
 use crate::hq::{MAX_REQUEST_BYTES, Refusal};
-use crate::server::{Entry, Shared, Window, give, has_body, refusal_of, respond};
+use crate::server::{Asked, Entry, Outcome, Shared, Window, give, has_body, respond};
 
 /// Unidirectional streams that a client of HTTP/3 must be allowed (RFC 9114 section 6.2).
 pub(crate) const UNI_STREAMS: u32 = 3;
@@ -106,52 +109,79 @@ async fn answer(
     window: &Window,
     shared: &Arc<Shared>,
 ) {
-    let start = Instant::now();
+    let mut asked = Asked::begin(peer, "HTTP/3");
     let limit = shared.limits.request_timeout;
-    let (request, mut stream) = match tokio::time::timeout(limit, request.resolve_request()).await {
+    let (request, pseudo, mut stream) = match tokio::time::timeout(limit, resolve(request)).await {
         Ok(Ok(resolved)) => resolved,
-        Ok(Err(error)) => return shared.refused(peer, "", Refusal::BadRequest, &error),
+        // h3 has answered with it.
+        Ok(Err(error @ StreamError::HeaderTooBig { .. })) => {
+            return shared.refused(&asked, 431, &error);
+        }
+        Ok(Err(error @ StreamError::StreamError { .. })) => {
+            return shared.reset(&asked, 400, &error);
+        }
+        Ok(Err(error)) => {
+            return shared.log.connection(peer, "a request was not finished", &error);
+        }
         Err(_) => {
             let late = "the request took too long to arrive";
-            return shared.refused(peer, "", Refusal::Timeout, &late);
+            return shared.reset(&asked, Refusal::Timeout.status(), &late);
         }
     };
-    let line = format!("{} {}", request.method(), request.uri().path());
-    if let Some(malformed) = malformed(&request) {
+    asked.read(&request);
+    let is_connect = request.method() == Method::CONNECT;
+    let malformed = pseudo.and_then(|pseudo| pseudo.malformed(is_connect));
+    if let Some(malformed) = malformed.or_else(|| malformed_fields(&request)) {
         stream.stop_stream(Code::H3_MESSAGE_ERROR);
         stream.stop_sending(Code::H3_MESSAGE_ERROR);
-        return shared.refused(peer, &line, Refusal::BadRequest, &malformed);
+        return shared.reset(&asked, 400, &malformed);
     }
     let (response, body) = respond(&request, shared).await;
-    let (status, sent) = (response.status(), send_head(&mut stream, response));
+    let (code, sent) = (response.status(), send_head(&mut stream, response));
+    let status = code.as_u16();
     match tokio::time::timeout(shared.limits.stall_timeout, sent).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => return shared.log.connection(peer, "a request was given up", &error),
-        Err(_) => return shared.refused(peer, &line, Refusal::Timeout, &"the client took nothing"),
+        Ok(Err(error)) => {
+            return shared.answered(&asked, status, 0, &Outcome::Lost(error.to_string()));
+        }
+        Err(_) => return shared.answered(&asked, status, 0, &Outcome::Stalled),
     }
     let Some(mut send) = streams.take(stream.send_id()) else { return };
     let bytes = body.length().unwrap_or(ENDLESS);
     if bytes > 0 {
         // One DATA frame holds all of it (RFC 9114 section 7.2.1).
         let header = [&[0][..], &var_int(bytes)].concat();
-        if send.write_all(&header).await.is_err() {
-            return;
+        if let Err(error) = send.write_all(&header).await {
+            return shared.answered(&asked, status, 0, &error.into());
         }
     }
-    if has_body(status) {
+    if has_body(code) {
         let mut given = 0;
         let outcome = give(&mut send, body, window, shared, &mut given, reset_code).await;
-        shared.answered(peer, &line, given, start, &outcome);
+        shared.answered(&asked, status, given, &outcome);
     } else {
         // That the stream is closed already is no news.
         let _ = send.finish();
-        shared.refused(peer, &line, refusal_of(status), &status);
+        shared.refused(&asked, status, &code);
     }
+}
+
+/// The request, and the pseudo-header fields that it has if its field section could be read here.
+async fn resolve(
+    mut request: RequestResolver<Connection, Bytes>,
+) -> Result<(Request<()>, Option<Pseudo>, RequestStream<BidiStream<Bytes>, Bytes>), StreamError> {
+    let frame = poll_fn(|cx| request.frame_stream.poll_next(cx)).await;
+    let pseudo = match &frame {
+        Ok(Some(Frame::Headers(section))) => Pseudo::read(section),
+        _ => None,
+    };
+    let (request, stream) = request.accept_with_frame(frame)?.resolve().await?;
+    Ok((request, pseudo, stream))
 }
 
 /// Why a request is malformed that h3 has let through: fields of a connection (RFC 9114 section
 /// 4.2), or no authority, or two of them (section 4.3.1).
-fn malformed(request: &Request<()>) -> Option<&'static str> {
+fn malformed_fields(request: &Request<()>) -> Option<&'static str> {
     let headers = request.headers();
     let of_a_connection =
         ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];

@@ -96,22 +96,39 @@ impl Admission {
     }
 }
 
+/// How many times the places of one address a /48 of IPv6 may have.
+const ADDRESSES_OF_A_SITE: usize = 2;
+
 /// The addresses that one client has to itself: an IPv4 address, or the /64 of an IPv6 one, within
-/// which a host can have any address (RFC 7136, RFC 8981).
+/// which a host can have any address (RFC 7136, RFC 8981). A site has a /48 at most (RFC 6177),
+/// which is 65,536 of these.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Network {
     V4(Ipv4Addr),
     V6([u16; 4]),
+    Site([u16; 3]),
 }
 
 impl Network {
     fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(v4) => Self::V4(v4),
-            IpAddr::V6(v6) => {
-                let [a, b, c, d, ..] = v6.segments();
-                Self::V6([a, b, c, d])
-            }
+            IpAddr::V6(v6) => match v6.segments() {
+                // NAT64 with the well-known prefix (RFC 6052 section 2.1) and 6to4 (RFC 3056
+                // section 2): behind each IPv4 address is somebody else.
+                [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
+                    Self::V4(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)))
+                }
+                [a, b, c, d, ..] => Self::V6([a, b, c, d]),
+            },
+        }
+    }
+
+    /// The site around a network.
+    fn site(self) -> Option<Self> {
+        match self {
+            Self::V6([a, b, c, _]) => Some(Self::Site([a, b, c])),
+            Self::V4(_) | Self::Site(_) => None,
         }
     }
 }
@@ -137,11 +154,16 @@ impl Places {
 
     fn take(&self, from: Network) -> bool {
         let mut taken = self.taken();
-        let own = taken.by.get(&from).copied().unwrap_or(0);
-        let free = taken.all < self.most && own < self.per_address;
+        let of = |network: &Network| taken.by.get(network).copied().unwrap_or(0);
+        let per_site = self.per_address.saturating_mul(ADDRESSES_OF_A_SITE);
+        let free = taken.all < self.most
+            && of(&from) < self.per_address
+            && from.site().is_none_or(|site| of(&site) < per_site);
         if free {
             taken.all += 1;
-            taken.by.insert(from, own + 1);
+            for network in [Some(from), from.site()].into_iter().flatten() {
+                *taken.by.entry(network).or_default() += 1;
+            }
         }
         free
     }
@@ -149,9 +171,11 @@ impl Places {
     fn give_back(&self, from: Network) {
         let mut taken = self.taken();
         taken.all = taken.all.saturating_sub(1);
-        match taken.by.get_mut(&from) {
-            Some(own) if *own > 1 => *own -= 1,
-            _ => drop(taken.by.remove(&from)),
+        for network in [Some(from), from.site()].into_iter().flatten() {
+            match taken.by.get_mut(&network) {
+                Some(own) if *own > 1 => *own -= 1,
+                _ => drop(taken.by.remove(&network)),
+            }
         }
     }
 }
@@ -222,7 +246,7 @@ mod tests {
         assert_eq!(admission.now().0, 3);
         drop(first);
         let fourth = tcp("2001:db8::2:0:0:1").expect("of the same network");
-        assert_eq!(admission.tcp.taken().by.len(), 2);
+        assert_eq!(admission.tcp.taken().by.len(), 3, "an address, a /64 and its /48");
         drop(fourth);
         // QUIC has all of its own.
         let _own = ["192.0.2.1", "192.0.2.1"].map(|one| quic(one).expect("a place"));
@@ -231,5 +255,37 @@ mod tests {
         assert!(quic("2001:db8:1::1").is_none(), "QUIC is full");
         drop(others);
         assert_eq!(admission.quic.taken().by.len(), 1, "nothing is kept of who is gone");
+    }
+
+    #[test]
+    fn a_48_has_the_places_of_two_addresses() {
+        let limits = Limits { connections: 100, per_address: 3, ..Limits::default() };
+        let admission = Admission::new(&limits);
+        let take = |text: &str| match admission.decide(text.parse().expect("an address"), true) {
+            Verdict::Accept(slot, _) => Some(slot),
+            _ => None,
+        };
+        let mut site: Vec<_> =
+            (0..10).filter_map(|i| take(&format!("2001:db8:1:{i}::1"))).collect();
+        assert_eq!(site.len(), 6);
+        let _other = take("2001:db8:2::1").expect("a place of another's");
+        site.pop();
+        assert!(take("2001:db8:1:ffff::1").is_some());
+        drop(site);
+        assert_eq!(admission.quic.taken().by.len(), 2, "nothing is kept of who is gone");
+    }
+
+    /// RFC 6052 section 2.4 and RFC 3056 section 2, with 192.0.2.33.
+    #[test]
+    fn an_address_of_ipv4_is_the_same_behind_nat64_and_6to4() {
+        let of = |text: &str| Network::of(text.parse().expect("an address"));
+        let v4 = of("192.0.2.33");
+        for same in
+            ["::ffff:192.0.2.33", "64:ff9b::192.0.2.33", "2002:c000:221::1", "2002:c000:221:7::9"]
+        {
+            assert_eq!(of(same), v4, "{same}");
+        }
+        assert_ne!(of("64:ff9b::192.0.2.34"), v4);
+        assert_ne!(of("64:ff9b:1::192.0.2.33"), v4, "a prefix of some network's own");
     }
 }

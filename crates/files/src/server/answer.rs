@@ -3,12 +3,12 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use noq::{RecvStream, SendStream, StoppedError, VarInt, WriteError};
 
 use super::Window;
 use super::connection::Shared;
+use super::record::Asked;
 use crate::content::{Body, SendError, Sending};
 use crate::hq::{Refusal, RequestError, read_request, request_path};
 
@@ -21,25 +21,26 @@ pub(super) async fn answer(
     window: Arc<Window>,
     shared: Arc<Shared>,
 ) {
-    let start = Instant::now();
+    let mut asked = Asked::begin(peer, "HTTP/0.9");
     let request =
         tokio::time::timeout(shared.limits.request_timeout, read_request(&mut recv)).await;
     let request = match request {
         Ok(Ok(request)) => request,
         Ok(Err(RequestError::Refused(refusal))) => {
-            shared.refused(peer, "", refusal, &"a request that is too long");
+            shared.reset(&asked, refusal.status(), &"a request that is too long");
             return refuse(&mut send, refusal);
         }
         Ok(Err(RequestError::Lost(error))) => {
             return shared.log.connection(peer, "a request was not finished", &error);
         }
         Err(_) => {
-            shared.refused(peer, "", Refusal::Timeout, &"the request took too long to arrive");
+            let late = "the request took too long to arrive";
+            shared.reset(&asked, Refusal::Timeout.status(), &late);
             return refuse(&mut send, Refusal::Timeout);
         }
     };
     let line = String::from_utf8_lossy(&request);
-    let line = line.trim_end();
+    asked.read_line(line.trim_end());
     let body = match request_path(&request) {
         Ok(path) => shared.source.open(path).await,
         Err(refusal) => Err(refusal),
@@ -47,44 +48,13 @@ pub(super) async fn answer(
     let body = match body {
         Ok(body) => body,
         Err(refusal) => {
-            shared.refused(peer, line, refusal, &refusal);
+            shared.reset(&asked, refusal.status(), &refusal);
             return refuse(&mut send, refusal);
         }
     };
     let mut bytes = 0;
     let outcome = give(&mut send, body, &window, &shared, &mut bytes, Refusal::var_int).await;
-    shared.answered(peer, line, bytes, start, &outcome);
-}
-
-impl Shared {
-    /// A request gets no body.
-    pub(crate) fn refused(
-        &self,
-        peer: SocketAddr,
-        request: &str,
-        refusal: Refusal,
-        why: &dyn fmt::Display,
-    ) {
-        self.counters.refused_requests.add(1);
-        self.log.refused(peer, request, refusal.code(), why);
-    }
-
-    pub(crate) fn answered(
-        &self,
-        peer: SocketAddr,
-        request: &str,
-        bytes: u64,
-        start: Instant,
-        outcome: &Outcome,
-    ) {
-        let counter = match outcome {
-            Outcome::Complete => &self.counters.complete_requests,
-            _ => &self.counters.broken_requests,
-        };
-        counter.add(1);
-        self.counters.body_bytes.add(bytes);
-        self.log.answered(peer, request, bytes, start.elapsed(), outcome);
-    }
+    shared.answered(&asked, 200, bytes, &outcome);
 }
 
 /// Outcome of an answer.

@@ -16,7 +16,7 @@ use super::log::Log;
 use super::open::Open;
 use super::stats::{Counters, ServerStats};
 use super::window::{Budget, Window};
-use super::{Limits, OnAccept};
+use super::{Limits, OnAccept, OnRequest};
 use crate::content::Source;
 use crate::hq::Refusal;
 use crate::http3;
@@ -29,6 +29,7 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     pub(super) counters: Counters,
     on_accept: Option<OnAccept>,
+    pub(super) on_request: Option<OnRequest>,
     budget: Arc<Budget>,
     /// The most that one connection may have written and not acknowledged.
     send_window: u64,
@@ -64,6 +65,7 @@ impl Shared {
     pub(super) fn new(
         source: Source,
         on_accept: Option<OnAccept>,
+        on_request: Option<OnRequest>,
         limits: Limits,
         transport: &TransportSettings,
         guard: Guard,
@@ -77,6 +79,7 @@ impl Shared {
             log,
             counters: Counters::default(),
             on_accept,
+            on_request,
             budget,
             send_window: transport.send_window,
             guard,
@@ -135,6 +138,12 @@ impl Shared {
     fn failed(&self, peer: SocketAddr, reason: &dyn fmt::Display) {
         self.counters.failed_handshakes.add(1);
         self.log.connection(peer, "handshake failed", reason);
+    }
+
+    /// The server has closed a connection behind its handshake, because the client broke a rule.
+    fn violated(&self, peer: SocketAddr, reason: &dyn fmt::Display) {
+        self.counters.violations.add(1);
+        self.log.connection(peer, "connection closed", reason);
     }
 
     /// A request that is being answered.
@@ -201,6 +210,7 @@ async fn serve(
     };
     let entry = shared.open.enter(&connection, http3);
     let (done, is_done) = watch::channel(false);
+    let is_over = is_done.clone();
     let handshake = async {
         if finish_handshake(peer, &connection, complete, handshake, &shared).await {
             guarded.handshake_done();
@@ -215,6 +225,11 @@ async fn serve(
         }
     };
     tokio::join!(handshake, requests);
+    if *is_over.borrow()
+        && let Some(ConnectionError::TransportError(error)) = connection.close_reason()
+    {
+        shared.violated(peer, &error);
+    }
     shared.counters.ended(&connection);
 }
 

@@ -4,9 +4,11 @@
 use std::time::SystemTime;
 
 use http::header::{
-    ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, IF_RANGE, LAST_MODIFIED, RANGE,
+    ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, IF_RANGE,
+    LAST_MODIFIED, RANGE,
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode};
+use percent_encoding::percent_decode_str;
 
 use super::conditions::{Decision, Validator};
 use super::connection::Shared;
@@ -39,7 +41,7 @@ async fn answer<T>(request: &Request<T>, shared: &Shared) -> (Response<()>, Body
     let body = match opened {
         Ok(body) => body,
         Err(refusal) => {
-            let status = StatusCode::from_u16(refusal.code() as u16);
+            let status = StatusCode::from_u16(refusal.status());
             return (empty(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)), Body::EMPTY);
         }
     };
@@ -91,9 +93,18 @@ async fn answer<T>(request: &Request<T>, shared: &Shared) -> (Response<()>, Body
         }
     };
     validate(&mut response);
+    response.headers_mut().insert(CONTENT_TYPE, content_type(request.uri().path()));
     response.headers_mut().insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     insert(&mut response, CONTENT_LENGTH, &bytes.to_string());
     (response, if get { body } else { Body::EMPTY })
+}
+
+/// The media type that the extension of a file's name stands for (RFC 9110 section 8.3). Nothing is
+/// said of the encoding of a text, which the server does not know.
+fn content_type(path: &str) -> HeaderValue {
+    let path = percent_decode_str(path).decode_utf8_lossy();
+    let known = mime_guess::from_path(path.as_ref()).first_raw();
+    HeaderValue::from_static(known.unwrap_or("application/octet-stream"))
 }
 
 fn empty(status: StatusCode) -> Response<()> {
@@ -113,9 +124,4 @@ fn insert(response: &mut Response<()>, name: http::HeaderName, value: &str) {
 /// True if a status is no refusal: it comes with a body, which may be empty.
 pub(crate) fn has_body(status: StatusCode) -> bool {
     status.is_success() || status == StatusCode::NOT_MODIFIED
-}
-
-/// The refusal behind a status that is no success.
-pub(crate) fn refusal_of(status: StatusCode) -> Refusal {
-    Refusal::from_code(status.as_u16().into()).unwrap_or(Refusal::BadRequest)
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ::http::header::HOST;
 use ::http::uri::Authority;
@@ -22,10 +22,9 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use super::answer::Outcome;
 use super::connection::Shared;
 use super::patient::Patient;
-use super::{Server, has_body, refusal_of, respond};
+use super::{Asked, Server, has_body, respond};
 use crate::bulk::bulk_block;
 use crate::content::{BLOCK_BYTES, Body, SendError, read};
-use crate::hq::Refusal;
 
 /// Bytes of a request's header, or of answers that wait to be written: the least that hyper takes.
 const BUFFER_BYTES: usize = 8192;
@@ -71,6 +70,15 @@ impl Server {
             }
         };
         if let Err(error) = ended {
+            // hyper answers what it cannot read with these.
+            let status = match () {
+                () if error.is_parse_too_large() => Some(431),
+                () if error.is_parse() => Some(400),
+                () => None,
+            };
+            if let Some(status) = status {
+                shared.refused(&Asked::begin(peer, "HTTP/1.1"), status, &error);
+            }
             let error = crate::log::Escaped(error);
             tracing::debug!(%peer, %error, "disconnected");
         }
@@ -90,13 +98,13 @@ async fn linger<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
 }
 
 async fn answer(peer: SocketAddr, request: &Request<Incoming>, shared: &Arc<Shared>) -> Answer {
-    let start = Instant::now();
+    let mut asked = Asked::begin(peer, "HTTP/1.1");
+    asked.read(request);
     let answering = shared.answering();
-    let line = format!("{} {}", request.method(), request.uri().path());
     if !has_host(request) {
         let mut head = Response::new(Either::Left(Empty::new()));
         *head.status_mut() = StatusCode::BAD_REQUEST;
-        shared.refused(peer, &line, Refusal::BadRequest, &"no Host, or more than one");
+        shared.refused(&asked, head.status().as_u16(), &"no Host, or more than one");
         return head;
     }
     let (mut head, body) = respond(request, shared).await;
@@ -106,7 +114,7 @@ async fn answer(peer: SocketAddr, request: &Request<Incoming>, shared: &Arc<Shar
     }
     let status = head.status();
     if !has_body(status) {
-        shared.refused(peer, &line, refusal_of(status), &status);
+        shared.refused(&asked, status.as_u16(), &status);
         return head.map(|()| Either::Left(Empty::new()));
     }
     let (mut sender, channel) = Channel::new(1);
@@ -118,7 +126,7 @@ async fn answer(peer: SocketAddr, request: &Request<Incoming>, shared: &Arc<Shar
             // Not the end that the header promised: the connection is closed.
             sender.abort(io::ErrorKind::UnexpectedEof.into());
         }
-        shared.answered(peer, &line, given, start, &outcome);
+        shared.answered(&asked, status.as_u16(), given, &outcome);
         drop(answering);
     });
     head.map(|()| Either::Right(channel))

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::Duration;
 
+use super::record::RequestRecord;
 use crate::log::{Escaped, RateLimit};
 
 /// Lines about requests that were answered, and fewer about everything that goes wrong.
@@ -23,16 +23,16 @@ impl Log {
     /// A request that was answered to its end, or broke off.
     pub(super) fn answered(
         &self,
-        peer: SocketAddr,
+        record: &RequestRecord<'_>,
         request: &str,
-        bytes: u64,
-        time: Duration,
         outcome: &dyn fmt::Display,
     ) {
         let Some(missing) = self.requests.admit() else { return };
         tell_missing(missing);
         let (request, outcome) = (Quoted(request), Escaped(outcome));
-        tracing::info!(%peer, %request, bytes, seconds = time.as_secs_f64(), "{outcome}");
+        let RequestRecord { peer, status, body_bytes: bytes, duration, .. } = record;
+        let seconds = duration.as_secs_f64();
+        tracing::info!(%peer, %request, status, bytes, seconds, "{outcome}");
     }
 
     /// A request that gets no body.
@@ -40,7 +40,7 @@ impl Log {
         &self,
         peer: SocketAddr,
         request: &str,
-        code: u32,
+        code: u16,
         reason: &dyn fmt::Display,
     ) {
         let Some(missing) = self.failures.admit() else { return };

@@ -13,6 +13,7 @@ mod log;
 mod open;
 mod patient;
 mod range;
+mod record;
 mod stats;
 mod window;
 
@@ -25,12 +26,14 @@ use fullpipe_cc::Algorithm;
 use fullpipe_noq_repairs::{Guard, Notes, server_socket};
 use noq::{AsyncUdpSocket, Connection, Endpoint, Runtime, VarInt};
 
-pub(crate) use answer::give;
+pub(crate) use answer::{Outcome, give};
 pub use configs::Arrival;
 pub(crate) use connection::Shared;
-pub(crate) use http::{has_body, refusal_of, respond};
+pub(crate) use http::{has_body, respond};
 pub use limits::Limits;
 pub(crate) use open::Entry;
+pub(crate) use record::Asked;
+pub use record::{OnRequest, RequestRecord};
 pub use stats::ServerStats;
 pub(crate) use window::Window;
 
@@ -73,6 +76,8 @@ pub struct ServerOptions {
     pub transport: TransportSettings,
     /// A look at every connection.
     pub on_accept: Option<OnAccept>,
+    /// A look at every request that is over.
+    pub on_request: Option<OnRequest>,
     /// Another controller for some connections.
     pub choose: Option<Choose>,
     /// Another controller for connections that `choose` has none for.
@@ -102,6 +107,7 @@ impl Default for ServerOptions {
             seed: 1,
             transport: TransportSettings::default(),
             on_accept: None,
+            on_request: None,
             choose: None,
             choose_by_name: None,
             limits: Limits::default(),
@@ -238,6 +244,7 @@ impl Server {
         let shared = Arc::new(Shared::new(
             source,
             options.on_accept,
+            options.on_request,
             limits,
             &options.transport,
             guard,

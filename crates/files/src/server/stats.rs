@@ -24,6 +24,9 @@ pub struct ServerStats {
     pub retries: u64,
     /// Handshakes that failed or took too long.
     pub failed_handshakes: u64,
+    /// Connections that the server closed after their handshake, because the client broke a rule of
+    /// QUIC (RFC 9000 section 20.1).
+    pub violations: u64,
     /// Requests whose answer the client has acknowledged to its end.
     pub complete_requests: u64,
     /// Requests that got no body.
@@ -63,6 +66,7 @@ pub(super) struct Counters {
     pub(super) refused: Counter,
     pub(super) retries: Counter,
     pub(super) failed_handshakes: Counter,
+    pub(super) violations: Counter,
     pub(super) complete_requests: Counter,
     pub(super) refused_requests: Counter,
     pub(super) broken_requests: Counter,
@@ -93,6 +97,7 @@ impl Counters {
             refused: self.refused.get(),
             retries: self.retries.get(),
             failed_handshakes: self.failed_handshakes.get(),
+            violations: self.violations.get(),
             complete_requests: self.complete_requests.get(),
             refused_requests: self.refused_requests.get(),
             broken_requests: self.broken_requests.get(),

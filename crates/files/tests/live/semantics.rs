@@ -1,13 +1,15 @@
 //! What HTTP says of requests, whichever version carries them.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use crate::common::{headers, start, start_and_connect, write_file};
+use crate::common::{fetch, frame, headers, start, start_and_connect, write_file};
 use fullpipe_files::noq::ReadToEndError;
-use fullpipe_files::{Alpn, Client, ClientOptions, Content, Server, ServerOptions};
-use fullpipe_testkit::PATIENCE;
+use fullpipe_files::{
+    Alpn, Client, ClientOptions, Content, OnRequest, RequestRecord, Server, ServerOptions,
+};
+use fullpipe_testkit::{PATIENCE, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// The whole answer of HTTP/1.1, after which the connection is closed.
@@ -77,6 +79,83 @@ async fn who_has_a_file_already_does_not_get_it_again() {
     }
 }
 
+#[tokio::main]
+async fn each_request_is_told_with_its_own_status() {
+    let dir = tempfile::tempdir().expect("a directory");
+    settled_file(&dir.path().join("f"), 1000, 100);
+    settled_file(&dir.path().join("page.HTML"), 10, 100);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = told.clone();
+    let on_request: OnRequest = Arc::new(move |record: &RequestRecord<'_>| {
+        let RequestRecord { version, method, target, status, body_bytes, .. } = record;
+        let line =
+            format!("{version} {method} {} {target} {status} {body_bytes}", record.authority);
+        tell.lock().expect("no panic").push(line);
+    });
+    let options = ServerOptions { on_request: Some(on_request), ..ServerOptions::default() };
+    let (server, verify) = start(Content::Dir(dir.path().to_owned()), options);
+    let server = Arc::new(server);
+    let long = "x".repeat(8000);
+    let mut expected = Vec::new();
+    for (request, fields, status, bytes) in [
+        ("GET /f?a=b", "", 200, 1000),
+        ("HEAD /f", "", 200, 0),
+        ("GET /f", "range: bytes=0-9", 206, 10),
+        ("POST /f", "", 405, 0),
+        ("GET /f", "if-match: \"other\"", 412, 0),
+        ("GET /f", "range: bytes=1000-", 416, 0),
+        ("GET /none", "", 404, 0),
+        ("GET /page.HTML", "", 200, 10),
+    ] {
+        let text = format!("{request} HTTP/1.1\r\nhost: x:1\r\nconnection: close\r\n{fields}");
+        let end = if fields.is_empty() { "\r\n" } else { "\r\n\r\n" };
+        let answer = ask(&server, &format!("{text}{end}")).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{request} {fields}: {answer}");
+        let kind = match (status, request) {
+            (200, "GET /page.HTML") => "text/html",
+            (200 | 206, _) => "application/octet-stream",
+            _ => "",
+        };
+        assert_eq!(field(&answer, "content-type"), kind, "{request}");
+        let (method, target) = request.split_once(' ').expect("two words");
+        expected.push(format!("HTTP/1.1 {method} x:1 {target} {status} {bytes}"));
+    }
+    for (request, status) in [
+        (format!("GET /f HTTP/1.1\r\nhost: x\r\nlong: {long}{long}\r\n\r\n"), 431),
+        ("GET /f HTTP/1.1\r\nno field\r\n\r\n".to_owned(), 400),
+    ] {
+        let answer = ask(&server, &request).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+        expected.push(format!("HTTP/1.1    {status} 0"));
+    }
+    let options = ClientOptions { alpn: Alpn::H3, ..ClientOptions::default() };
+    let client = Client::connect(server.local_addr(), "localhost", &verify, options).await;
+    let client = client.expect("a connection");
+    let fields = [(":method", "PUT"), (":scheme", "https"), (":path", "/f"), (":authority", "y")];
+    let many = [("a-field-of-the-request", &long[..120]); 50];
+    for (more, told) in [(&[][..], "PUT y /f 405 0"), (&many, "   431 0")] {
+        let (mut send, mut recv) = client.connection().open_bi().await.expect("a stream");
+        send.write_all(&headers(&[&fields[..], more].concat())).await.expect("a request");
+        send.finish().expect("open");
+        recv.read_to_end(1000).await.expect("an answer");
+        expected.push(format!("HTTP/3 {told}"));
+    }
+    let options = ClientOptions { alpn: Alpn::HqInterop, ..options };
+    let client = Client::connect(server.local_addr(), "localhost", &verify, options).await;
+    let client = client.expect("a connection");
+    for (path, status, bytes) in [("/f", 200, 1000), ("/none", 404, 0)] {
+        let _ = fetch(&client, path).await;
+        expected.push(format!("HTTP/0.9 GET  {path} {status} {bytes}"));
+    }
+    let all_told = || told.lock().expect("no panic").len() == expected.len();
+    until("each request is told", all_told);
+    // An answer is told when its client has acknowledged it, which may be after the next one.
+    let (mut told, mut expected) = (told.lock().expect("no panic").clone(), expected);
+    told.sort();
+    expected.sort();
+    assert_eq!(told, expected);
+}
+
 /// RFC 9112 section 3.2.
 #[tokio::main]
 async fn http_1_1_needs_one_host() {
@@ -105,16 +184,19 @@ async fn a_malformed_request_of_http_3_is_a_message_error() {
     let options = ClientOptions { alpn: Alpn::H3, ..ClientOptions::default() };
     let client = Client::connect(server.local_addr(), "localhost", &verify, options).await;
     let client = client.expect("a connection");
-    let ask = async |more: &[(&str, &str)]| {
-        let fields = [(":method", "GET"), (":scheme", "https"), (":path", "/bulk/1")];
+    let send = async |request: &[u8]| {
         let (mut send, mut recv) = client.connection().open_bi().await.expect("a stream");
-        send.write_all(&headers(&[&fields[..], more].concat())).await.expect("a request");
+        send.write_all(request).await.expect("a request");
         send.finish().expect("open");
         match recv.read_to_end(1000).await {
             Ok(_answer) => None,
             Err(ReadToEndError::Read(error)) => Some(error.to_string()),
             Err(error) => panic!("{error}"),
         }
+    };
+    let ask = async |more: &[(&str, &str)]| {
+        let fields = [(":method", "GET"), (":scheme", "https"), (":path", "/bulk/1")];
+        send(&headers(&[&fields[..], more].concat())).await
     };
     let authority = (":authority", "localhost");
     for right in [
@@ -133,15 +215,37 @@ async fn a_malformed_request_of_http_3_is_a_message_error() {
         &[authority, ("te", "gzip")],
         &[authority, ("host", "elsewhere")],
         &[],
+        &[authority, authority],
+        &[authority, (":method", "GET")],
+        &[authority, (":path", "/bulk/2")],
+        &[authority, (":scheme", "https")],
+        &[authority, (":status", "200")],
+        &[authority, (":protocol", "websocket")],
+        &[authority, (":unknown", "x")],
+        &[("a", "b"), authority],
+        &[authority, ("Upper", "case")],
     ] {
         let error = ask(wrong).await.expect("no answer");
         // H3_MESSAGE_ERROR
         assert!(error.contains("270"), "{wrong:?}: {error}");
     }
+    // Fields of the static table, and `:authority` in Huffman code, once and twice.
+    let sound = [0, 0, 0xc0 | 17, 0xc0 | 23, 0x51, 7, b'/', b'b', b'u', b'l', b'k', b'/', b'1'];
+    let coded = [0x2f, 1, 0xb8, 0x3b, 0x53, 0x39, 0xec, 0x32, 0x7d, 0x7f, 1, b'x'];
+    assert_eq!(send(&frame(1, &[&sound[..], &coded].concat())).await, None);
+    let error = send(&frame(1, &[&sound[..], &coded, &coded].concat())).await;
+    assert!(error.expect("no answer").contains("270"));
+    for missing in [":method", ":scheme", ":path"] {
+        let fields = [(":method", "GET"), (":scheme", "https"), (":path", "/bulk/1"), authority];
+        let fields: Vec<_> = fields.into_iter().filter(|(name, _)| *name != missing).collect();
+        let error = send(&headers(&fields)).await;
+        assert!(error.expect("no answer").contains("270"), "{missing}");
+    }
     assert_eq!(ask(&[authority]).await, None, "the connection goes on");
 }
 
 fullpipe_testkit::tests! {
+    [] each_request_is_told_with_its_own_status;
     [] who_has_a_file_already_does_not_get_it_again;
     [] http_1_1_needs_one_host;
     [] a_malformed_request_of_http_3_is_a_message_error;

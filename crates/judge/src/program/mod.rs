@@ -42,5 +42,10 @@ pub const HOST6_VARIABLE: &str = "FULLPIPE_HOST6";
 /// Placeholder for the IPv6 address in the command's arguments.
 pub const HOST6_PLACE: &str = "{host6}";
 
-/// Placeholder for the relay's port in the command's arguments.
+/// Placeholder for a port in the command's arguments and in the server's command line: the relay's,
+/// or [`SERVER_PORT`] with a server of the run's own.
 pub const PORT_PLACE: &str = "{port}";
+
+/// The port of a server that a run starts. Nobody else has one there: a server has a namespace of
+/// its own.
+pub const SERVER_PORT: u16 = 5201;

@@ -1,7 +1,7 @@
 //! The run of a command: in a namespace behind a link, or beside a relay.
 
 use std::ffi::{OsStr, OsString};
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
@@ -21,7 +21,7 @@ use super::result::{Ended, ProgramResult, RelayResult};
 use super::rival::Rival;
 use super::server::Server;
 use super::watch::Watch;
-use super::{HOST_PLACE, HOST_VARIABLE, HOST6_PLACE, HOST6_VARIABLE, PORT_PLACE};
+use super::{HOST_PLACE, HOST_VARIABLE, HOST6_PLACE, HOST6_VARIABLE, PORT_PLACE, SERVER_PORT};
 use fullpipe_lab::backend::RunError;
 use fullpipe_lab::observe::Progress;
 use fullpipe_lab::process::Process;
@@ -46,7 +46,8 @@ pub struct ProgramRequest<'a> {
     /// The file for the packets at both ends, in the format of pcapng.
     pub capture: Option<&'a Path>,
     /// The program and its arguments, in which `{host}` and `{port}` stand for the address behind
-    /// the path, and `{host6}` for that of IPv6. A relay needs none.
+    /// the path, and `{host6}` for that of IPv6. A relay needs none. Of the server's command line
+    /// the same holds.
     pub command: &'a [OsString],
     /// A command line for `sh` that is started first, at the other end of the path: this machine's
     /// servers are not reached then. For a path between namespaces.
@@ -113,7 +114,8 @@ pub fn run(request: ProgramRequest<'_>) -> Result<ProgramResult, RunError> {
     if host6.is_none() && command.iter().map(OsString::as_os_str).chain(server).any(has_place) {
         return Err(RunError::NoHost6);
     }
-    let with_address = |word: &OsStr| with_address(word, host, host6);
+    let port = port_place(host, server.is_some());
+    let with_address = |word: &OsStr| with_address(word, host.ip(), host6, port);
     address(host);
     let mut server = match server {
         None => None,
@@ -228,17 +230,51 @@ pub fn settle(rtt: Duration, mut sent: impl FnMut() -> (u64, u64)) {
 }
 
 /// A word of the command with the address in the places of it.
-fn with_address(word: &OsStr, address: SocketAddr, address6: Option<Ipv6Addr>) -> OsString {
+fn with_address(
+    word: &OsStr,
+    address: IpAddr,
+    address6: Option<Ipv6Addr>,
+    port: Option<u16>,
+) -> OsString {
     let Some(text) = word.to_str().filter(|text| text.contains('{')) else {
         return word.to_owned();
     };
-    let text = text.replace(HOST_PLACE, &address.ip().to_string());
+    let text = text.replace(HOST_PLACE, &address.to_string());
     let text = match address6 {
         Some(address6) => text.replace(HOST6_PLACE, &address6.to_string()),
         None => text,
     };
+    match port {
+        Some(port) => text.replace(PORT_PLACE, &port.to_string()).into(),
+        None => text.into(),
+    }
+}
+
+/// The port for `{port}`: the relay's, or that of a server of the run's own. `None` where the command
+/// reaches all ports of a machine.
+fn port_place(address: SocketAddr, has_server: bool) -> Option<u16> {
     match address.port() {
-        0 => text.into(),
-        port => text.replace(PORT_PLACE, &port.to_string()).into(),
+        0 => has_server.then_some(SERVER_PORT),
+        port => Some(port),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_of_the_run_and_the_command_get_the_same_port() {
+        let filled = |word: &str, address: &str, has_server| {
+            let address: SocketAddr = address.parse().expect("an address");
+            let port = port_place(address, has_server);
+            with_address(OsStr::new(word), address.ip(), Some(Ipv6Addr::LOCALHOST), port)
+        };
+        for word in ["my-server -p {port}", "https://{host}:{port}/"] {
+            let of_server = filled(word, "198.18.0.1:0", true);
+            assert!(of_server.to_str().expect("UTF-8").contains("5201"), "{of_server:?}");
+        }
+        assert_eq!(filled("{host}:{port}", "127.0.0.1:4433", false), "127.0.0.1:4433");
+        assert_eq!(filled("{host6} {port}", "198.18.0.1:0", false), "::1 {port}");
     }
 }

@@ -114,7 +114,9 @@ impl Guard {
         known.unclaimed.age(now);
         let Some(peer) = id.and_then(|id| known.peer(&id)) else {
             let short = id.filter(|_| long_version(datagram).is_none());
-            return known.stranger(from, short, datagram.len() as u64);
+            let waiting = known.stranger(from, short, datagram.len() as u64);
+            drop(known);
+            return waiting.into_iter().for_each(Waker::wake);
         };
         drop(known);
         if peer.received(from, datagram.len() as u64) {
@@ -135,14 +137,14 @@ impl Guard {
 
     /// Counts what came from an address for nobody yet.
     pub(super) fn count(&self, from: SocketAddr, bytes: u64) {
-        self.known().stranger(from, None, bytes);
+        let waiting = self.known().stranger(from, None, bytes);
+        waiting.into_iter().for_each(Waker::wake);
     }
 
     /// Wakes who waits to send to this address.
     pub(super) fn wake(&self, address: SocketAddr) {
-        if let Some(unvalidated) = self.known().addresses.get(&address) {
-            unvalidated.waiting.drain(..).for_each(Waker::wake);
-        }
+        let waiting = self.known().addresses.get(&address).map(Unvalidated::wakers);
+        waiting.into_iter().flatten().for_each(Waker::wake);
     }
 
     /// A connection uses this connection ID from now on. What came with it before.
@@ -199,17 +201,27 @@ impl Known {
     }
 
     /// Counts what is of no connection. `id` is a connection ID that may become a connection's.
-    fn stranger(&mut self, from: SocketAddr, id: Option<Cid>, bytes: u64) {
+    /// Gives those who are to be woken once nobody holds the lock: a waker may do anything, and
+    /// what it wakes sends at once.
+    #[must_use]
+    fn stranger(&mut self, from: SocketAddr, id: Option<Cid>, bytes: u64) -> Vec<Waker> {
         let unvalidated = self.addresses.get_or_insert(from, Unvalidated::default);
         unvalidated.received += bytes;
-        unvalidated.waiting.drain(..).for_each(Waker::wake);
-        let Some(id) = id else { return };
+        let waiting = unvalidated.wakers();
+        let Some(id) = id else { return waiting };
         let claims = self.unclaimed.get_or_insert(id, Vec::new);
         if let Some((_, all)) = claims.iter_mut().find(|(address, _)| *address == from) {
             *all += bytes;
         } else if claims.len() < MOST_CLAIMS {
             claims.push((from, bytes));
         }
+        waiting
+    }
+}
+
+impl Unvalidated {
+    fn wakers(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.waiting)
     }
 }
 

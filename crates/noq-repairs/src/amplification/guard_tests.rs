@@ -1,5 +1,6 @@
 use super::*;
-use std::task::Context;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake};
 
 use noq::udp::Transmit;
 
@@ -236,4 +237,34 @@ fn what_the_system_does_not_take_counts_once() {
     assert_eq!(lost, (OnSend::Keep, Some(NotTaken::Lose)));
     assert_eq!(asked(second, &[0; 1], None, true).0, OnSend::Drop);
     assert_eq!(asked(first, &[0; 60_000], Some(1200), true).0, OnSend::Keep);
+}
+
+/// A waker that needs the lock itself, as one that sends at once does.
+struct Sends {
+    guard: Guard,
+    woken: AtomicUsize,
+}
+
+impl Wake for Sends {
+    fn wake(self: Arc<Self>) {
+        assert!(self.guard.0.try_lock().is_ok(), "the lock is held");
+        self.woken.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn whoever_is_woken_finds_the_lock_free() {
+    let guard = Guard::default();
+    let sends = Arc::new(Sends { guard: guard.clone(), woken: AtomicUsize::new(0) });
+    let waker = Waker::from(sends.clone());
+    let (from, now) = (address(1), Instant::now());
+    let wait = || assert!(!guard.permit(from, &[0; 100_000], &waker));
+    guard.received(from, &data(&SECOND, 30), now);
+    wait();
+    guard.received(from, &data(&SECOND, 30), now);
+    wait();
+    guard.count(from, 1);
+    wait();
+    guard.wake(from);
+    assert_eq!(sends.woken.load(Ordering::Relaxed), 3);
 }

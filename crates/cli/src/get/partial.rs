@@ -1,0 +1,318 @@
+//! A file of which a part is there: `--continue`. The part has its name beside that of the file,
+//! and a second file says which URL it is of, and of which content (RFC 9110 section 8.8).
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use hyper::header::{
+    CONTENT_RANGE, DATE, ETAG, HeaderName, HeaderValue, IF_RANGE, LAST_MODIFIED, RANGE,
+};
+use hyper::{HeaderMap, StatusCode};
+use nix::fcntl::{Flock, FlockArg, OFlag};
+use serde::{Deserialize, Serialize};
+
+/// Most bytes of the second file, which has a URL and a tag.
+const MOST_OF_A_NOTE: u64 = 64 << 10;
+/// Age from which a time of change tells the content: RFC 9110 section 8.8.2.2 demands a second of
+/// one clock, and servers may have several.
+const SETTLED: Duration = Duration::from_secs(60);
+
+/// The part of a file.
+pub(super) struct Partial {
+    part: PathBuf,
+    note: PathBuf,
+    url: String,
+    /// Bytes that were there at the beginning.
+    had: u64,
+    /// What the part is of; without it, it cannot be continued and goes with this.
+    validator: Option<String>,
+    /// One process at a time.
+    lock: Option<Flock<File>>,
+    is_done: bool,
+}
+
+/// The second file.
+#[derive(Serialize, Deserialize)]
+struct Note {
+    url: String,
+    /// The value of If-Range: a strong entity tag or a date.
+    validator: String,
+}
+
+/// What to do with the body of an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Start {
+    /// It begins at this byte of the file.
+    At(u64),
+    /// There is nothing to come: the part is the whole.
+    Whole,
+    /// The answer is of no use; ask for the whole.
+    Again,
+}
+
+impl Partial {
+    /// Opens or makes the part of `path`.
+    pub(super) fn open(path: &Path, url: &str) -> io::Result<(Self, File)> {
+        let beside = |suffix: &str| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(suffix);
+            PathBuf::from(name)
+        };
+        let (part, note) = (beside(".part"), beside(".part.json"));
+        let mut options = File::options();
+        // Not through a link that somebody else left there.
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = options.custom_flags(OFlag::O_NOFOLLOW.bits()).open(&part)?;
+        if !file.metadata()?.is_file() {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        let lock = Flock::lock(file.try_clone()?, FlockArg::LockExclusiveNonblock);
+        let lock = lock.map_err(|(_, _)| io::Error::other("another process writes its part"))?;
+        let known = read_note(&note).filter(|known| known.url == url);
+        let had = match &known {
+            Some(_) => file.seek(SeekFrom::End(0))?,
+            None => 0,
+        };
+        file.set_len(had)?;
+        let (validator, url) = (known.map(|known| known.validator), url.to_owned());
+        let partial = Self { part, note, url, had, validator, lock: Some(lock), is_done: false };
+        Ok((partial, file))
+    }
+
+    /// The fields that ask for the rest; none if nothing is there.
+    pub(super) fn fields(&self) -> Vec<(HeaderName, HeaderValue)> {
+        let Some(validator) = self.validator.as_ref().filter(|_| self.had > 0) else {
+            return Vec::new();
+        };
+        let range = HeaderValue::from_str(&format!("bytes={}-", self.had));
+        match (range, HeaderValue::from_str(validator)) {
+            (Ok(range), Ok(validator)) => vec![(RANGE, range), (IF_RANGE, validator)],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Decides by the header of an answer; `None` is one of a protocol without headers.
+    ///
+    /// # Errors
+    /// The answer is a part, and not the one that was asked for.
+    pub(super) fn start(
+        &mut self,
+        head: Option<(StatusCode, &HeaderMap)>,
+    ) -> Result<Start, String> {
+        let Some((status, headers)) = head else { return Ok(self.anew(None)) };
+        let asked = !self.fields().is_empty();
+        match status {
+            StatusCode::PARTIAL_CONTENT if asked => {
+                let range = headers.get(CONTENT_RANGE).and_then(|range| range.to_str().ok());
+                let (from, _) = range.and_then(content_range).ok_or("the part says no range")?;
+                let is_same = match strong_tag(headers) {
+                    Some(tag) if self.is_by_tag() => Some(tag) == self.validator.as_deref(),
+                    _ => true,
+                };
+                if from != Some(self.had) || !is_same {
+                    return Err("the part is not the one that was asked for".to_owned());
+                }
+                Ok(Start::At(self.had))
+            }
+            StatusCode::RANGE_NOT_SATISFIABLE if asked => {
+                let range = headers.get(CONTENT_RANGE).and_then(|range| range.to_str().ok());
+                // The validator holds, or the range would not have counted.
+                let all = range.and_then(content_range).and_then(|(_, all)| all);
+                if all == Some(self.had) {
+                    return Ok(Start::Whole);
+                }
+                self.anew(None);
+                Ok(Start::Again)
+            }
+            _ => Ok(self.anew(validator_of(headers))),
+        }
+    }
+
+    fn is_by_tag(&self) -> bool {
+        self.validator.as_ref().is_some_and(|validator| validator.starts_with('"'))
+    }
+
+    fn anew(&mut self, validator: Option<String>) -> Start {
+        (self.had, self.validator) = (0, validator);
+        Start::At(0)
+    }
+
+    /// Says in the second file what the part is of. Without a validator there is no such file.
+    pub(super) fn note(&self) -> io::Result<()> {
+        let Some(validator) = self.validator.clone() else {
+            return match std::fs::remove_file(&self.note) {
+                Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            };
+        };
+        let note = serde_json::to_vec(&Note { url: self.url.clone(), validator })?;
+        // With a rename, so that it is there whole, and no link is followed.
+        let directory = self.note.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let mut file = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))?;
+        io::Write::write_all(&mut file, &note)?;
+        file.persist(&self.note).map_err(|error| error.error)?;
+        Ok(())
+    }
+
+    /// True if the part stays for another time.
+    pub(super) fn stays(&self) -> bool {
+        self.validator.is_some()
+    }
+
+    pub(super) fn part(&self) -> &Path {
+        &self.part
+    }
+
+    /// The file is complete: the part gets its name.
+    pub(super) fn finish(mut self, to: &Path) -> io::Result<()> {
+        std::fs::rename(&self.part, to)?;
+        self.is_done = true;
+        // It was of the part.
+        let _ = std::fs::remove_file(&self.note);
+        Ok(())
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        let is_empty = std::fs::metadata(&self.part).is_ok_and(|part| part.len() == 0);
+        if !self.is_done && (!self.stays() || is_empty) {
+            // What is not there any more needs no removal.
+            let _ = std::fs::remove_file(&self.part);
+            let _ = std::fs::remove_file(&self.note);
+        }
+        drop(self.lock.take());
+    }
+}
+
+fn read_note(path: &Path) -> Option<Note> {
+    let mut text = String::new();
+    let options = File::options().read(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path);
+    options.ok()?.take(MOST_OF_A_NOTE).read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// `bytes 10-19/20` or `bytes */20` (RFC 9110 section 14.4): the first byte, and the length of all.
+fn content_range(text: &str) -> Option<(Option<u64>, Option<u64>)> {
+    let (range, all) = text.strip_prefix("bytes ")?.split_once('/')?;
+    let all = if all == "*" { None } else { Some(all.parse().ok()?) };
+    match range {
+        "*" => Some((None, all)),
+        range => Some((Some(range.split_once('-')?.0.parse().ok()?), all)),
+    }
+}
+
+fn strong_tag(headers: &HeaderMap) -> Option<&str> {
+    let tag = headers.get(ETAG)?.to_str().ok()?;
+    (tag.len() > 1 && tag.starts_with('"') && tag.ends_with('"')).then_some(tag)
+}
+
+/// A validator that two equal bytes have alone: a strong entity tag, or else a time of change that
+/// is old enough (RFC 9110 section 13.1.5).
+fn validator_of(headers: &HeaderMap) -> Option<String> {
+    if let Some(tag) = strong_tag(headers) {
+        return Some(tag.to_owned());
+    }
+    let date = |name| -> Option<SystemTime> {
+        httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
+    };
+    let age = date(DATE)?.duration_since(date(LAST_MODIFIED)?).ok()?;
+    let modified = headers.get(LAST_MODIFIED)?.to_str().ok()?;
+    (age >= SETTLED).then(|| modified.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(fields: &[(HeaderName, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.insert(name, HeaderValue::from_str(value).expect("a value"));
+        }
+        headers
+    }
+
+    /// A part of four bytes.
+    fn partial(dir: &Path) -> Partial {
+        let (mut partial, _file) = Partial::open(&dir.join("f"), "https://a/f").expect("a part");
+        let whole = headers(&[(ETAG, "\"a\"")]);
+        assert_eq!(partial.start(Some((StatusCode::OK, &whole))), Ok(Start::At(0)));
+        partial.note().expect("a note");
+        std::fs::write(dir.join("f.part"), "abcd").expect("a file");
+        drop(partial);
+        let (partial, _file) = Partial::open(&dir.join("f"), "https://a/f").expect("a part");
+        partial
+    }
+
+    #[test]
+    fn the_rest_is_asked_for_under_the_condition_that_nothing_changed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let part = partial(dir.path());
+        let fields = part.fields();
+        assert_eq!(
+            (&fields[0].1, &fields[1].1),
+            (&HeaderValue::from_static("bytes=4-"), &HeaderValue::from_static("\"a\""))
+        );
+        assert!(Partial::open(&dir.path().join("f"), "https://a/f").is_err(), "one at a time");
+        drop(part);
+        // Of another URL it is of no use.
+        let (part, file) = Partial::open(&dir.path().join("f"), "https://b/f").expect("a part");
+        assert_eq!((part.fields().len(), file.metadata().expect("a file").len()), (0, 0));
+    }
+
+    #[test]
+    fn an_answer_continues_the_part_or_begins_anew() {
+        let ok = StatusCode::OK;
+        let part = StatusCode::PARTIAL_CONTENT;
+        let beyond = StatusCode::RANGE_NOT_SATISFIABLE;
+        for (status, fields, expected) in [
+            (part, &[(CONTENT_RANGE, "bytes 4-9/10"), (ETAG, "\"a\"")][..], Some(Start::At(4))),
+            (part, &[(CONTENT_RANGE, "bytes 4-9/*")], Some(Start::At(4))),
+            (part, &[(CONTENT_RANGE, "bytes 3-9/10")], None),
+            (part, &[(CONTENT_RANGE, "bytes 4-9/10"), (ETAG, "\"b\"")], None),
+            (part, &[], None),
+            (part, &[(CONTENT_RANGE, "chapters 4-9/10")], None),
+            (ok, &[(ETAG, "\"b\"")], Some(Start::At(0))),
+            (beyond, &[(CONTENT_RANGE, "bytes */4")], Some(Start::Whole)),
+            (beyond, &[(CONTENT_RANGE, "bytes */3")], Some(Start::Again)),
+            (beyond, &[], Some(Start::Again)),
+        ] {
+            let dir = tempfile::tempdir().expect("a directory");
+            let mut partial = partial(dir.path());
+            let start = partial.start(Some((status, &headers(fields))));
+            assert_eq!(start.ok(), expected, "{status} {fields:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_tells_equal_bytes_is_a_validator() {
+        const OLD: &str = "Sun, 09 Sep 2001 01:46:40 GMT";
+        const LATER: &str = "Sun, 09 Sep 2001 01:47:40 GMT";
+        for (fields, expected) in [
+            (&[(ETAG, "\"a\""), (LAST_MODIFIED, OLD)][..], Some("\"a\"")),
+            (&[(ETAG, "W/\"a\"")], None),
+            (&[(LAST_MODIFIED, OLD), (DATE, LATER)], Some(OLD)),
+            (&[(LAST_MODIFIED, OLD), (DATE, OLD)], None),
+            (&[(LAST_MODIFIED, OLD)], None),
+            (&[], None),
+        ] {
+            assert_eq!(validator_of(&headers(fields)).as_deref(), expected, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_that_cannot_be_continued_does_not_stay() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (mut partial, _) = Partial::open(&dir.path().join("f"), "https://a/f").expect("a part");
+        assert_eq!(partial.start(None), Ok(Start::At(0)));
+        std::fs::write(dir.path().join("f.part"), "abcd").expect("a file");
+        drop(partial);
+        assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0);
+        std::os::unix::fs::symlink("elsewhere", dir.path().join("g.part")).expect("a link");
+        assert!(Partial::open(&dir.path().join("g"), "https://a/g").is_err());
+    }
+}

@@ -100,3 +100,14 @@ fn a_trace_carries_1500_bytes_at_each_of_its_times() {
     assert_eq!(trace.bytes_between(ms(0), ms(10)), 30_000);
     assert_eq!(trace.bytes_between(ms(10), ms(12)), 6_000);
 }
+
+#[test]
+fn an_outage_comes_back_in_every_round() {
+    let outages = series(vec![(0, false), (30, true), (60, false)], 100);
+    let mut path = path(vec![ElementConfig::BlackholeSeries(outages)]);
+    let passes = |now: &u64| path.send(at(*now), 100, *now).is_ok();
+    let passed: Vec<u64> =
+        [0, 29, 30, 59, 60, 99, 130, 159, 160, 7_045, 7_060].into_iter().filter(passes).collect();
+    assert_eq!(passed, [0, 29, 60, 99, 160, 7_060]);
+    assert!(drain(&mut path).1.is_empty(), "told when they were sent");
+}

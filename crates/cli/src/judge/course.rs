@@ -20,7 +20,7 @@ const FIRST_PORT: u16 = 5201;
 pub(super) struct Runner<'a> {
     pub(super) args: &'a Args,
     pub(super) place: ProgramPlace,
-    pub(super) course: &'static Course,
+    pub(super) course: &'a Course,
     /// True if the command's data goes up.
     pub(super) is_up: bool,
     pub(super) stop: &'a AtomicBool,

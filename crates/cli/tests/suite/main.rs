@@ -18,6 +18,7 @@ mod judge;
 mod link_command;
 mod over_tcp;
 mod own_algorithm;
+mod path_options;
 mod peers;
 mod perf;
 mod programs;

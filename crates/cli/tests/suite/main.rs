@@ -26,6 +26,7 @@ mod proxy;
 mod relay;
 mod release;
 mod repeat;
+mod reports;
 mod robust;
 mod scenarios;
 mod shell;

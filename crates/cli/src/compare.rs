@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use fullpipe_cc::{Duration, Rate};
+use fullpipe_cc::Duration;
 use fullpipe_lab::output::page;
 use fullpipe_lab::run::ROWS;
-use fullpipe_lab::units::{self, Buffer};
+use fullpipe_lab::units;
 use fullpipe_lab::{BackendChoice, Cc, LinkKind, Options, RunOptions};
-use fullpipe_path::Probability;
 
 use crate::experiment::{Experiment, Memory, Outputs, check, perform};
 use crate::failure::Failure;
@@ -60,20 +59,6 @@ pub(crate) struct Args {
     /// server = "COMMAND", client = "COMMAND", sends = "server" }'; may be given several times
     #[arg(long, value_name = "NAME={...}", value_parser = parse_program)]
     program: Vec<(String, String)>,
-    /// Rate of the bottleneck, IP and UDP headers included, like 100mbit, 1gbit or 500kbit
-    /// [default: 100mbit]
-    #[arg(long, value_parser = units::parse_rate, allow_hyphen_values = true)]
-    rate: Option<Rate>,
-    /// Round-trip propagation delay, like 40ms, 1s or 200us [default: 40ms]
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
-    rtt: Option<Duration>,
-    /// The bottleneck's buffer, like 1bdp (rate x rtt), 6MB, 700pkts or 100ms (of the rate)
-    /// [default: 1bdp]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
-    buffer: Option<Buffer>,
-    /// Random loss, like 0.1% or 0.001 [default: 0%]
-    #[arg(long, value_parser = units::parse_loss, allow_hyphen_values = true)]
-    loss: Option<Probability>,
     /// Flows that share the path, all with the same algorithm [default: 1]
     #[arg(long, value_name = "N", value_parser = units::parse_count::<u64>, allow_negative_numbers = true)]
     flows: Option<u64>,
@@ -87,10 +72,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, allow_hyphen_values = true, conflicts_with = "duration")]
     bytes: Option<u64>,
     #[command(flatten)]
-    more: PathArgs,
-    /// Seed of everything random
-    #[arg(long, value_name = "N", value_parser = units::parse_count::<u64>, default_value_t = 1, allow_negative_numbers = true)]
-    seed: u64,
+    path: PathArgs,
     /// Print one JSON object and nothing else; write a report only if --report is given
     #[arg(long)]
     json: bool,
@@ -105,6 +87,7 @@ const EXAMPLES: &str = "\
 Examples:
   fullpipe compare
   fullpipe compare --cc bbr3,noq:bbr3
+  fullpipe compare --backend sim --scenario scenarios/quickstart.toml --cc bbr3x,reno
   fullpipe compare --backend quic:quinn-virtual --cc bbr3,quinn:bbr,quinn:cubic
   fullpipe compare --backend quic:quinn --cc bbr3,quinn:bbr,quinn:cubic
   fullpipe compare --backend quic:s2n --cc bbr3,s2n:bbr,s2n:cubic
@@ -120,7 +103,7 @@ that runs the same again.";
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     // Before anything is said: who reads it may want an end.
     let stop = Interrupt::install()?.flag();
-    let plan = args.options().plan().map_err(Failure::BadInput)?;
+    let plan = args.options()?.plan().map_err(Failure::BadInput)?;
     let experiments = [Experiment { plan, file: None }];
     let mut outputs = Outputs { json: args.json, report: args.report_path(), ..Outputs::default() };
     // Nobody asked for the usual one: that it cannot be written costs the report alone.
@@ -178,31 +161,25 @@ fn is_plain(name: &str) -> bool {
 
 impl Args {
     /// The scenario that the arguments describe, or the two paths when they describe none.
-    fn options(&self) -> Options {
+    fn options(&self) -> Result<Options, Failure> {
         let usual = Options::default();
-        let extras = self.more.extras();
         let show = |text: Option<String>, usual: String| text.unwrap_or(usual);
-        let own = Options {
+        let own = self.path.over(Options {
             cc: self.algorithms(),
             programs: self.program.clone(),
-            // What a trace has is not said a second time.
-            rate: self.rate.map(units::show_rate).or(usual.rate.filter(|_| !extras.has_rate())),
-            rtt: self.rtt.map(units::show_duration).or(usual.rtt.filter(|_| !extras.has_rtt())),
-            buffer: show(self.buffer.map(|b| b.to_string()), usual.buffer),
-            loss: show(self.loss.map(|p| units::show_loss(p.as_f64())), usual.loss),
             flows: self.flows.unwrap_or(usual.flows),
             stagger: show(self.stagger.map(units::show_duration), usual.stagger),
-            duration: show(self.duration.map(units::show_duration), usual.duration),
             bytes: self.bytes.map(units::show_bytes),
-            seed: self.seed,
-            paths: Vec::new(),
-            extras,
-        };
+            ..Options::default()
+        })?;
+        let of_file = own.network.as_ref().and_then(|network| network.duration.clone());
+        let duration = self.duration.map(units::show_duration).or(of_file);
+        let own = Options { duration: show(duration, usual.duration), ..own };
         if self.describes_a_path() {
-            return own;
+            return Ok(own);
         }
         let path = |buffer: &str, loss: &str| (buffer.to_owned(), loss.to_owned());
-        Options { paths: vec![path("6bdp", "0%"), path("1bdp", "1%")], ..own }
+        Ok(Options { paths: vec![path("6bdp", "0%"), path("1bdp", "1%")], ..own })
     }
 
     fn algorithms(&self) -> Vec<Cc> {
@@ -214,14 +191,7 @@ impl Args {
     }
 
     fn describes_a_path(&self) -> bool {
-        self.rate.is_some()
-            || self.rtt.is_some()
-            || self.buffer.is_some()
-            || self.loss.is_some()
-            || self.flows.is_some()
-            || self.stagger.is_some()
-            || self.bytes.is_some()
-            || self.more.is_any()
+        self.path.is_any() || self.flows.is_some() || self.stagger.is_some() || self.bytes.is_some()
     }
 
     fn report_path(&self) -> Option<PathBuf> {
@@ -246,6 +216,10 @@ mod tests {
         Command::try_parse_from(words).unwrap_or_else(|e| panic!("{line}: {e}")).args
     }
 
+    fn options(line: &str) -> Options {
+        parse(line).options().unwrap_or_else(|_| panic!("{line}"))
+    }
+
     #[test]
     fn without_a_path_there_are_the_two() {
         for line in [
@@ -258,12 +232,12 @@ mod tests {
             "--duration 3s --seed 7",
             "--over sim",
         ] {
-            let plan = parse(line).options().plan().expect(line);
+            let plan = options(line).plan().expect(line);
             let mut paths: Vec<_> = plan.grid.runs.iter().map(|r| r.at[0].1.as_str()).collect();
             paths.dedup();
             assert_eq!(paths, ["100mbit 40ms 6bdp", "100mbit 40ms 1bdp 1%"], "{line}");
         }
-        let o = parse("--duration 3s --seed 7").options();
+        let o = options("--duration 3s --seed 7");
         assert_eq!((o.duration.as_str(), o.seed), ("3s", 7));
     }
 
@@ -277,7 +251,7 @@ mod tests {
             ("--flows 3", "100mbit 40ms 1bdp 3 flows"),
             ("--bytes 100MB", "100mbit 40ms 1bdp"),
         ] {
-            let plan = parse(line).options().plan().expect(line);
+            let plan = options(line).plan().expect(line);
             assert_eq!(plan.grid.axes, ["cc"], "{line}");
             assert_eq!(plan.name, name);
         }
@@ -287,7 +261,7 @@ mod tests {
     fn a_program_is_written_as_in_a_file() {
         let (name, table) = parse_program("mine = { client = \"x {port}\" }").expect("a program");
         assert_eq!((name.as_str(), table.as_str()), ("mine", "{ client = \"x {port}\" }"));
-        let options = Options { programs: vec![(name, table)], ..parse("--rate 1mbit").options() };
+        let options = Options { programs: vec![(name, table)], ..options("--rate 1mbit") };
         let plan = options.plan().expect("a plan");
         let senders: Vec<_> = plan.grid.runs.iter().map(|run| run.at[0].1.as_str()).collect();
         assert_eq!(senders, ["bbr3", "cubic", "program:mine"]);
@@ -300,7 +274,7 @@ mod tests {
     #[test]
     fn the_usual_algorithms_are_those_of_the_backend() {
         let names = |line| {
-            let cc = parse(line).options().cc;
+            let cc = options(line).cc;
             cc.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(names("--over sim"), ["bbr3", "cubic"]);

@@ -161,7 +161,11 @@ pub(crate) fn perform(
         if !report.runs.is_empty() {
             print_report(&report, outputs)?;
             if let Some(dir) = outputs.tables.get(i) {
-                written = output::write(dir, plan, &report.runs).map_err(Failure::run);
+                let tables = output::write(dir, plan, &report.runs);
+                let kept = tables.and_then(|()| {
+                    output::kept::keep(dir, report.clone(), stop.load(Ordering::Relaxed))
+                });
+                written = kept.map_err(Failure::run);
             }
         }
         reports.push(report);

@@ -3,17 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_cc::{Duration, Rate};
+use fullpipe_cc::Duration;
 use fullpipe_judge::capture::Choice;
 use fullpipe_lab::explain::{self, ExplainError, Story};
-use fullpipe_lab::units::{self, Buffer};
+use fullpipe_lab::units;
 use fullpipe_lab::{BackendChoice, Cc, Edition, Options, Plan};
-use fullpipe_path::Probability;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::judge::file::File;
-use crate::path_args::PathArgs;
+use crate::path_args::{PATH_OPTIONS, PathArgs};
 use crate::patience::AtWork;
 use crate::print;
 
@@ -29,7 +28,7 @@ use crate::print;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// A scenario file to take a flow of, in place of the options about cc and path
-    #[arg(value_name = "FILE.toml", conflicts_with_all = ["cc", "rate", "rtt", "buffer", "loss", "duration", "seed", "trace", "queue", "loss_model", "policer", "jitter", "reorder", "up_rate", "up_trace", "up_buffer", "up_loss"])]
+    #[arg(value_name = "FILE.toml", conflicts_with_all = PATH_OPTIONS, conflicts_with_all = ["cc", "duration", "scenario"])]
     file: Option<PathBuf>,
     /// Number of the run, from 0, if the file's lists make several
     #[arg(long, value_name = "N", value_parser = units::parse_count::<usize>, allow_negative_numbers = true)]
@@ -39,10 +38,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FLOW", value_parser = parse_flow, allow_negative_numbers = true)]
     flow: Option<Which>,
     /// Tell of a flow of this capture: pcap or pcapng, also with gzip or zstd
-    #[arg(long, value_name = "CAPTURE", conflicts_with_all = OF_RUNS)]
+    #[arg(long, value_name = "CAPTURE", conflicts_with_all = OF_RUNS, conflicts_with_all = PATH_OPTIONS)]
     pcap: Option<PathBuf>,
     /// Tell of the connection of this qlog: JSON, or JSON-SEQ (.sqlog), that of the sender
-    #[arg(long, value_name = "LOG", conflicts_with_all = OF_RUNS, conflicts_with = "pcap")]
+    #[arg(long, value_name = "LOG", conflicts_with_all = OF_RUNS, conflicts_with_all = PATH_OPTIONS, conflicts_with = "pcap")]
     qlog: Option<PathBuf>,
     /// Open the QUIC packets of the capture with the secrets in this file, which an end writes
     /// where SSLKEYLOGFILE names one
@@ -62,55 +61,18 @@ pub(crate) struct Args {
     /// fixed:RATE
     #[arg(long, short = 'c', value_name = "NAME", default_value = "bbr3")]
     cc: Cc,
-    /// Rate of the bottleneck, IP and UDP headers included, like 100mbit, 1gbit or 500kbit
-    /// [default: 100mbit, or that of --trace]
-    #[arg(long, value_parser = units::parse_rate, allow_hyphen_values = true)]
-    rate: Option<Rate>,
-    /// Round-trip propagation delay, like 40ms, 1s or 200us [default: 40ms, or that of --trace]
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
-    rtt: Option<Duration>,
-    /// The bottleneck's buffer, like 1bdp (rate x rtt), 6MB, 700pkts or 100ms (of the rate)
-    #[arg(long, value_name = "SIZE", default_value = "1bdp", allow_hyphen_values = true)]
-    buffer: Buffer,
-    /// Random loss, like 0.1% or 0.001
-    #[arg(long, value_parser = units::parse_loss, default_value = "0%", allow_hyphen_values = true)]
-    loss: Probability,
     #[command(flatten)]
-    more: PathArgs,
-    /// Duration of the run
-    #[arg(long, short = 'd', value_name = "TIME", value_parser = units::parse_duration, default_value = "10s", allow_hyphen_values = true)]
-    duration: Duration,
-    /// Seed of everything random
-    #[arg(long, value_name = "N", value_parser = units::parse_count::<u64>, default_value_t = 1, allow_negative_numbers = true)]
-    seed: u64,
+    path: PathArgs,
+    /// Duration of the run [default: 10s, or that of --scenario]
+    #[arg(long, short = 'd', value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
+    duration: Option<Duration>,
     /// Print the story as one JSON object and nothing else
     #[arg(long)]
     json: bool,
 }
 
 /// The options of a run, which a capture has none of.
-const OF_RUNS: [&str; 20] = [
-    "file",
-    "run",
-    "backend",
-    "cc",
-    "rate",
-    "rtt",
-    "buffer",
-    "loss",
-    "duration",
-    "seed",
-    "trace",
-    "queue",
-    "loss_model",
-    "policer",
-    "jitter",
-    "reorder",
-    "up_rate",
-    "up_trace",
-    "up_buffer",
-    "up_loss",
-];
+const OF_RUNS: [&str; 6] = ["file", "run", "backend", "cc", "duration", "scenario"];
 
 /// A flow as an option names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -157,6 +119,7 @@ Examples:
   fullpipe explain
   fullpipe explain --cc cubic --rate 20mbit --loss 0.1%
   fullpipe explain --trace lte --duration 20s
+  fullpipe explain --scenario scenarios/quickstart.toml --cc bbr3x
   fullpipe explain scenarios/fairness.toml --flow 1
   fullpipe explain --pcap scenarios/captures/bbr3.pcap.gz";
 
@@ -179,7 +142,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(file) => of_file(args, file, &stop)?,
         None => {
             check_without_file(args).map_err(Failure::BadInput)?;
-            let plan = options(args).plan().map_err(Failure::BadInput)?;
+            let plan = options(args)?.plan().map_err(Failure::BadInput)?;
             explain::tell(&plan, 0, 0, args.backend, &stop).map_err(Failure::run)?
         }
     };
@@ -219,21 +182,11 @@ fn check_without_file(args: &Args) -> Result<(), String> {
     Err(format!("{option} needs a scenario file: fullpipe explain FILE.toml {option}"))
 }
 
-fn options(args: &Args) -> Options {
-    let usual = Options::default();
-    let extras = args.more.extras();
-    Options {
-        cc: vec![args.cc],
-        // What a trace has is not said a second time.
-        rate: args.rate.map(units::show_rate).or(usual.rate.filter(|_| !extras.has_rate())),
-        rtt: args.rtt.map(units::show_duration).or(usual.rtt.filter(|_| !extras.has_rtt())),
-        buffer: args.buffer.to_string(),
-        loss: units::show_loss(args.loss.as_f64()),
-        duration: units::show_duration(args.duration),
-        seed: args.seed,
-        extras,
-        ..Options::default()
-    }
+fn options(args: &Args) -> Result<Options, Failure> {
+    let own = args.path.over(Options { cc: vec![args.cc], ..Options::default() })?;
+    let of_file = own.network.as_ref().and_then(|network| network.duration.clone());
+    let duration = args.duration.map(units::show_duration).or(of_file);
+    Ok(Options { duration: duration.unwrap_or(own.duration), ..own })
 }
 
 fn of_file(args: &Args, file: &Path, stop: &AtomicBool) -> Result<Story, Failure> {

@@ -9,14 +9,18 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fullpipe_cc::Duration;
 use fullpipe_judge::capture::Choice;
 use fullpipe_judge::program::judge::{self, Company, Course, Grade, Judged, Limits, View, Views};
 use fullpipe_judge::program::{self, ProgramPlace, ProgramResult};
+use fullpipe_lab::Options;
 use fullpipe_lab::output::{SCHEMA_VERSION, page};
+use fullpipe_lab::units;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::link::{Relay, needs_root, outcome, parse_relay};
+use crate::path_args::{PATH_OPTIONS, PathArgs};
 use crate::{print, say};
 use course::Runner;
 
@@ -27,6 +31,10 @@ use course::Runner;
 /// carried the data. Our own senders run on the same paths in the simulator, and the limits come
 /// from them: good is about what the best of them does, broken is worse than each by far, poor is
 /// between. Says what kind of algorithm it looks like, and names the defects that it knows.
+///
+/// With options about a path it runs on that one path alone, and is judged there beside ours. All
+/// but what says --up-... holds in both directions. Its kind, defects and fairness take several
+/// paths that are known, and are not judged then.
 #[derive(clap::Args, Default, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -39,8 +47,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COMMAND LINE", conflicts_with = "udp", allow_hyphen_values = true)]
     server: Option<OsString>,
     /// Judge on five of the paths, in less than 90 s
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = PATH_OPTIONS, conflicts_with = "scenario")]
     quick: bool,
+    #[command(flatten)]
+    path: PathArgs,
+    /// Time on a path of the options below [default: 20s]
+    #[arg(long, short = 'd', value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
+    duration: Option<Duration>,
     /// Print one JSON object on stdout; the commands' output goes to stderr
     #[arg(long)]
     json: bool,
@@ -77,13 +90,38 @@ pub(crate) struct Args {
 }
 
 /// Options of a verdict on runs, which a file has none of.
-const OF_RUNS: [&str; 6] = ["udp", "server", "quick", "junit", "baseline", "command"];
+const OF_RUNS: [&str; 23] = [
+    "udp",
+    "server",
+    "quick",
+    "junit",
+    "baseline",
+    "command",
+    "duration",
+    "scenario",
+    "rate",
+    "rtt",
+    "buffer",
+    "loss",
+    "trace",
+    "queue",
+    "loss_model",
+    "policer",
+    "jitter",
+    "reorder",
+    "up_rate",
+    "up_trace",
+    "up_buffer",
+    "up_loss",
+    "seed",
+];
 
 const EXAMPLES: &str = "\
 Examples:
   fullpipe judge --server 'iperf3 -s -p {port}' -- iperf3 -c {host} -p {port} -t 100
   sudo fullpipe judge --quick -- iperf3 -c {host} -t 100 -C bbr
   fullpipe judge --udp 0=127.0.0.1:4433 -- my-quic-client https://localhost:{port}/large-file
+  fullpipe judge --trace lte --rtt 60ms --server 'iperf3 -s -p {port}' -- iperf3 -c {host} -p {port} -t 100
   fullpipe judge --pcap scenarios/captures/bbr3.pcap.gz --flow 10.0.0.2:80
   fullpipe judge --quick --udp 0=127.0.0.1:4433 --json --baseline before.json --junit judge.xml -- my-quic-client …
 
@@ -133,6 +171,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         page::check_replaceable(file).map_err(Failure::bad_input)?;
     }
     let baseline = args.baseline.as_ref().map(read_baseline).transpose()?;
+    let given = args.course()?;
     let place = args.udp.map_or(ProgramPlace::Namespace, Relay::place);
     match args.server {
         // Before this process has a second thread.
@@ -140,11 +179,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         None => program::check(place).map_err(needs_root)?,
     }
     let stop = Interrupt::install()?.flag();
-    let courses = judge::courses(args.quick);
+    let courses = match &given {
+        Some(course) => vec![course],
+        None => judge::courses(args.quick),
+    };
     let all: u64 = courses.iter().map(|course| course.span_s).sum();
     say(&format!("judge: {} paths, {all} s in all", courses.len()));
     let mut seen = Seen::default();
     seen.run(args, place, &courses, &stop)?;
+    let upwards = given.as_ref().filter(|_| seen.is_up).map(Course::upwards);
+    let courses = upwards.as_ref().map_or(courses, |course| vec![course]);
     let interrupted = stop.load(Ordering::Relaxed);
     if seen.views.is_empty() {
         return Err(Failure::interrupted(true));
@@ -185,8 +229,37 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+impl Args {
+    /// The path of the options in place of ours, where they say any.
+    fn course(&self) -> Result<Option<Course>, Failure> {
+        if !self.path.is_any() {
+            let option = match (self.path.seed, self.duration) {
+                (Some(_), _) => "--seed",
+                (_, Some(_)) => "--duration",
+                _ => return Ok(None),
+            };
+            return Err(Failure::bad_input(format!(
+                "{option} is that of a path of your own; write --rate, --trace, --scenario or another of its options too"
+            )));
+        }
+        let usual = Options {
+            rate: Some("20mbit".to_owned()),
+            buffer: "2bdp".to_owned(),
+            ..Options::default()
+        };
+        let span_s = self.duration.map_or(20, |time| time.as_nanos().div_ceil(1_000_000_000));
+        if !(6..=3600).contains(&span_s) {
+            return Err(Failure::bad_input("--duration: a verdict takes from 6 s to an hour"));
+        }
+        let course = self.path.course(usual, span_s)?;
+        // What is wrong with it is said before anything runs.
+        course.path(false).map_err(|why| Failure::bad_input(format!("the path: {why}")))?;
+        Ok(Some(course))
+    }
+}
+
 /// The limits of the checks. Ctrl-C has ended the command, and what there is of it is still judged.
-fn limits(courses: &[&'static Course]) -> Result<Limits, Failure> {
+fn limits(courses: &[&Course]) -> Result<Limits, Failure> {
     say("judge: our own senders on the same paths");
     Limits::simulate(courses, &AtomicBool::new(false), |_| ()).map_err(Failure::run)
 }
@@ -261,6 +334,8 @@ struct Seen {
     views: Views,
     missing: BTreeMap<&'static str, String>,
     runs: Vec<ProgramResult>,
+    /// True if the command's data goes up.
+    is_up: bool,
     /// Seconds of runs that were made again because the machine was too busy.
     repeated_s: u64,
 }
@@ -271,10 +346,9 @@ impl Seen {
         &mut self,
         args: &Args,
         place: ProgramPlace,
-        courses: &[&'static Course],
+        courses: &[&Course],
         stop: &AtomicBool,
     ) -> Result<(), Failure> {
-        let mut is_up = false;
         for (i, course) in courses.iter().enumerate() {
             if stop.load(Ordering::Relaxed) {
                 self.missing.insert(course.name, "it was interrupted".to_owned());
@@ -290,7 +364,7 @@ impl Seen {
                 "judge: {n} of {all}: {}: {}, {} s",
                 course.name, course.about, course.span_s
             ));
-            let runner = Runner { args, place, course, is_up, stop };
+            let runner = Runner { args, place, course, is_up: self.is_up, stop };
             let (mut result, path) = runner.run()?;
             if !result.emulator.trusted
                 && result.interrupted
@@ -307,7 +381,7 @@ impl Seen {
                 outcome(&result)?;
             }
             if i == 0 {
-                is_up = result.up.payload_bytes > result.down.payload_bytes;
+                self.is_up = result.up.payload_bytes > result.down.payload_bytes;
             }
             if let Some(warning) = &result.emulator.warning {
                 say(&format!("{}: not to be trusted: {warning}", course.name));
@@ -325,7 +399,7 @@ impl Seen {
     /// Keeps what was seen on a course; why it cannot be judged, where that is so.
     fn take(
         &mut self,
-        course: &'static Course,
+        course: &Course,
         mut result: ProgramResult,
         path: &program::ProgramPath,
         stop: &AtomicBool,

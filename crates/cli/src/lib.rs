@@ -28,6 +28,7 @@ mod patience;
 mod peers;
 mod perf;
 mod proxy;
+mod report;
 mod run;
 mod serve;
 mod signals;
@@ -65,6 +66,7 @@ enum Command {
     Conformance(conformance::Args),
     Explain(explain::Args),
     Run(run::Args),
+    Report(report::Args),
     Sweep(sweep::Args),
     Survey(survey::Args),
     Trace(trace::Args),
@@ -112,6 +114,7 @@ pub fn main_with(custom: &[&'static CustomAlgorithm]) -> ExitCode {
         Command::Conformance(args) => conformance::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Sweep(args) => sweep::run(&args),
         Command::Survey(args) => survey::run(&args),
         Command::Figures(args) => figures::run(&args),

@@ -5,14 +5,13 @@ use std::io::{IsTerminal, stderr, stdin};
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
-use fullpipe_cc::{Duration, Rate};
+use fullpipe_cc::Duration;
 use fullpipe_judge::program::{
-    self, PathOptions, ProgramPath, ProgramPlace, ProgramRequest, ProgramResult, Rebinding, Rebound,
+    self, ProgramPath, ProgramPlace, ProgramRequest, ProgramResult, Rebinding, Rebound,
 };
 use fullpipe_lab::output::{SCHEMA_VERSION, page, table::number};
-use fullpipe_lab::units::{self, Buffer};
-use fullpipe_lab::{Edition, EmuError, Options, Progress, RunError};
-use fullpipe_path::Probability;
+use fullpipe_lab::units;
+use fullpipe_lab::{EmuError, Options, Progress, RunError};
 use nix::sys::termios::{LocalFlags, tcgetattr};
 
 use crate::failure::Failure;
@@ -20,7 +19,7 @@ use crate::interrupt::Interrupt;
 use crate::live::Live;
 use crate::path_args::PathArgs;
 use crate::patience::PATIENCE;
-use crate::{print, run, say};
+use crate::{print, say};
 
 /// Run any command on a path
 ///
@@ -49,24 +48,8 @@ use crate::{print, run, say};
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Rate of each direction's bottleneck, IP headers included, like 20mbit [default: 100mbit]
-    #[arg(long, value_parser = units::parse_rate, allow_hyphen_values = true)]
-    rate: Option<Rate>,
-    /// Round-trip propagation delay, like 60ms [default: 40ms]
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
-    rtt: Option<Duration>,
-    /// The buffer of each direction's bottleneck, like 2bdp (rate x rtt), 64kB, 25pkts or 100ms (of
-    /// the rate) [default: 1bdp]
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
-    buffer: Option<Buffer>,
-    /// Random loss in each direction, like 0.1% or 0.001 [default: 0%]
-    #[arg(long, value_parser = units::parse_loss, allow_hyphen_values = true)]
-    loss: Option<Probability>,
     #[command(flatten)]
-    more: PathArgs,
-    /// Seed of everything random
-    #[arg(long, value_name = "N", value_parser = units::parse_count::<u64>, default_value_t = 1, allow_negative_numbers = true)]
-    seed: u64,
+    path: PathArgs,
     /// Relay UDP from the address LISTEN to SERVER and back, until Ctrl-C or until the command
     /// ends; {host} and {port} in its arguments are LISTEN. A port alone is one of 127.0.0.1, port
     /// 0 a free one
@@ -83,11 +66,6 @@ pub(crate) struct Args {
     /// port. The command cannot reach this machine's servers then
     #[arg(long, value_name = "COMMAND LINE", conflicts_with = "udp", allow_hyphen_values = true)]
     server: Option<OsString>,
-    /// Take the path of a scenario file: packets to the command pass its links, packets from the
-    /// command pass its way back, and its times count from the start of the command. Flows and
-    /// expectations in it are not used
-    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["rate", "rtt", "buffer", "loss", "seed", "trace", "queue", "loss_model", "policer", "jitter", "reorder", "up_rate", "up_trace", "up_buffer", "up_loss"])]
-    scenario: Option<PathBuf>,
     /// Swap the directions: packets from the command pass the links of the scenario file, packets
     /// to it the way back
     #[arg(long, requires = "scenario")]
@@ -257,30 +235,7 @@ impl Args {
 
     /// The path that the arguments describe.
     fn path(&self) -> Result<ProgramPath, Failure> {
-        let Some(file) = &self.scenario else {
-            let plan = self.options().plan().map_err(Failure::bad_input)?;
-            return ProgramPath::of(&plan, false).map_err(Failure::bad_input);
-        };
-        let plan = run::load(file, Edition::default())?;
-        ProgramPath::of(&plan, self.reverse)
-            .map_err(|why| Failure::bad_input(format!("{}: {why}", file.display())))
-    }
-
-    fn options(&self) -> PathOptions {
-        let usual = Options::default();
-        let extras = self.more.extras();
-        PathOptions {
-            // What a trace has is not said a second time.
-            rate: self.rate.map(units::show_rate).or(usual.rate.filter(|_| !extras.has_rate())),
-            rtt: self.rtt.map(units::show_duration).or(usual.rtt.filter(|_| !extras.has_rtt())),
-            buffer: self.buffer.map_or(usual.buffer, |buffer| buffer.to_string()),
-            loss: self
-                .loss
-                .filter(|p| *p > Probability::ZERO)
-                .map(|p| units::show_loss(p.as_f64())),
-            seed: self.seed,
-            extras,
-        }
+        self.path.program_path(self.reverse, &Options::default())
     }
 }
 

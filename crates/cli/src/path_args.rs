@@ -1,14 +1,36 @@
-//! Options about a path that several commands have.
+//! Options about a path, the same ones for each command that has a path.
+
+use std::path::{Path, PathBuf};
 
 use fullpipe_cc::{Duration, Rate};
-use fullpipe_lab::plan::{PathExtras, TraceText};
+use fullpipe_judge::program::judge::Course;
+use fullpipe_judge::program::{PathOptions, ProgramPath};
+use fullpipe_lab::plan::{NetworkText, PathExtras, TraceText};
 use fullpipe_lab::units::{self, Buffer};
+use fullpipe_lab::{Edition, Options};
 use fullpipe_path::Probability;
 
-/// Elements beside rate, round-trip time, buffer and loss.
+use crate::failure::Failure;
+use crate::run;
+
+/// The path: its rate and the rest, or that of a scenario file.
 #[derive(clap::Args, Clone, Debug, Default)]
-#[command(next_help_heading = "More of the path")]
+#[command(next_help_heading = "Path")]
 pub(crate) struct PathArgs {
+    /// Rate of the bottleneck, IP and UDP headers included, like 100mbit, 1gbit or 500kbit
+    /// [default: 100mbit (judge, peers: 20mbit), or that of --trace]
+    #[arg(long, value_parser = units::parse_rate, allow_hyphen_values = true)]
+    pub(crate) rate: Option<Rate>,
+    /// Round-trip propagation delay, like 40ms, 1s or 200us [default: 40ms, or that of --trace]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
+    pub(crate) rtt: Option<Duration>,
+    /// The bottleneck's buffer, like 1bdp (rate x rtt), 6MB, 700pkts or 100ms (of the rate)
+    /// [default: 1bdp (judge, peers: 2bdp)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) buffer: Option<Buffer>,
+    /// Random loss, like 0.1% or 0.001 [default: 0%]
+    #[arg(long, value_parser = units::parse_loss, allow_hyphen_values = true)]
+    pub(crate) loss: Option<Probability>,
     /// Rate over time, and round-trip time and loss if the file has them: Mahimahi's format or a
     /// table like CSV (fullpipe trace FILE shows what is understood), lte, wifi, or the table of a
     /// scenario file, '{ file = "x.csv", interval = "10ms" }'
@@ -25,9 +47,11 @@ pub(crate) struct PathArgs {
     /// Drop what comes faster than a rate and is more than a bucket holds, like 25mbit,100kB
     #[arg(long, value_name = "RATE,SIZE", value_parser = parse_policer, allow_hyphen_values = true)]
     pub(crate) policer: Option<String>,
-    /// Delay each packet by anything up to this, in order, like 2ms
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
-    pub(crate) jitter: Option<Duration>,
+    /// Delay each packet by chance, in order: by anything up to a time, like 2ms, or with a
+    /// distribution of netem's, like 2ms,normal (the standard deviation) or 2ms,pareto, and with a
+    /// correlation, like 2ms,normal,25%
+    #[arg(long, value_name = "TIME", value_parser = parse_jitter, allow_hyphen_values = true)]
+    pub(crate) jitter: Option<String>,
     /// Hold packets back so that others overtake them: how many and for how long, like 1%,3ms or
     /// 100,3ms for every 100th
     #[arg(long, value_name = "SHARE,TIME", value_parser = parse_reorder, allow_hyphen_values = true)]
@@ -44,17 +68,43 @@ pub(crate) struct PathArgs {
     /// Random loss of the way back, like 0.1% or 0.001
     #[arg(long, value_parser = units::parse_loss, allow_hyphen_values = true)]
     pub(crate) up_loss: Option<Probability>,
+    /// Seed of everything random [default: 1]
+    #[arg(long, value_name = "N", value_parser = units::parse_count::<u64>, allow_negative_numbers = true)]
+    pub(crate) seed: Option<u64>,
+    /// Take the path of a scenario file, with its cross traffic and seed; its flows and
+    /// expectations are not used
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = PATH_OPTIONS)]
+    pub(crate) scenario: Option<PathBuf>,
 }
 
+/// The options above that a file has in their place.
+pub(crate) const PATH_OPTIONS: [&str; 15] = [
+    "rate",
+    "rtt",
+    "buffer",
+    "loss",
+    "trace",
+    "queue",
+    "loss_model",
+    "policer",
+    "jitter",
+    "reorder",
+    "up_rate",
+    "up_trace",
+    "up_buffer",
+    "up_loss",
+    "seed",
+];
+
 impl PathArgs {
-    /// The same as the text of a scenario file.
+    /// The elements beside rate, round-trip time, buffer and loss.
     pub(crate) fn extras(&self) -> PathExtras {
         PathExtras {
             trace: self.trace.clone(),
             queue: self.queue.clone(),
             loss_model: self.loss_model.clone(),
             policer: self.policer.clone(),
-            jitter: self.jitter.map(units::show_duration),
+            jitter: self.jitter.clone(),
             reorder: self.reorder.clone(),
             up_rate: self.up_rate.map(units::show_rate),
             up_trace: self.up_trace.clone(),
@@ -63,10 +113,99 @@ impl PathArgs {
         }
     }
 
-    /// True if any of them is there.
+    /// True if any of them but the seed is there.
     pub(crate) fn is_any(&self) -> bool {
-        self.extras() != PathExtras::default()
+        self.is_more_than_rate_and_rtt() || self.rate.is_some() || self.rtt.is_some()
     }
+
+    /// The same without the two that a path of a name may have too.
+    pub(crate) fn is_more_than_rate_and_rtt(&self) -> bool {
+        self.buffer.is_some()
+            || self.loss.is_some()
+            || self.scenario.is_some()
+            || self.extras() != PathExtras::default()
+    }
+
+    /// What a path has that is not said here is as in `usual`.
+    pub(crate) fn over(&self, usual: Options) -> Result<Options, Failure> {
+        let network = self.scenario.as_deref().map(NetworkText::load);
+        let network = network.transpose().map_err(Failure::bad_input)?;
+        let extras = self.extras();
+        let seed = network.as_ref().map(|network| network.seed).or(self.seed);
+        Ok(Options {
+            // What a trace has is not said a second time.
+            rate: self.rate.map(units::show_rate).or(usual.rate.filter(|_| !extras.has_rate())),
+            rtt: self.rtt.map(units::show_duration).or(usual.rtt.filter(|_| !extras.has_rtt())),
+            buffer: self.buffer.map_or(usual.buffer, |buffer| buffer.to_string()),
+            loss: self.loss.map_or(usual.loss, |p| units::show_loss(p.as_f64())),
+            seed: seed.unwrap_or(usual.seed),
+            extras,
+            network,
+            ..usual
+        })
+    }
+
+    /// The path as a course of `fullpipe judge`.
+    pub(crate) fn course(&self, usual: Options, span_s: u64) -> Result<Course, Failure> {
+        let options = self.over(usual)?;
+        let (name, seed) = (options.name(), options.seed);
+        if let Some(NetworkText { tables, dir, .. }) = options.network {
+            return Ok(Course::given(name, tables, &dir, seed, span_s));
+        }
+        let options = of_a_program(options);
+        options.plan().map_err(Failure::bad_input)?;
+        Ok(Course::given(name, options.path_toml(), Path::new(""), seed, span_s))
+    }
+
+    /// The path of a program, which has all but what says `up` in both directions: nobody knows
+    /// which of them carries its data. Of a scenario file the links are those to the command, or,
+    /// with `reverse`, from it.
+    pub(crate) fn program_path(
+        &self,
+        reverse: bool,
+        usual: &Options,
+    ) -> Result<ProgramPath, Failure> {
+        if let Some(file) = &self.scenario {
+            let plan = run::load(file, Edition::default())?;
+            return ProgramPath::of(&plan, reverse)
+                .map_err(|why| Failure::bad_input(format!("{}: {why}", file.display())));
+        }
+        let plan = of_a_program(self.over(usual.clone())?).plan().map_err(Failure::bad_input)?;
+        ProgramPath::of(&plan, false).map_err(Failure::bad_input)
+    }
+}
+
+/// The options of a path that holds in both directions.
+fn of_a_program(options: Options) -> PathOptions {
+    let Options { rate, rtt, buffer, loss, seed, extras, .. } = options;
+    let loss = Some(loss).filter(|loss| loss != "0%");
+    PathOptions { rate, rtt, buffer, loss, seed, extras }
+}
+
+/// `2ms`, `2ms,normal` or `2ms,normal,25%` as the value of an element of a scenario file.
+fn parse_jitter(text: &str) -> Result<String, String> {
+    let like = "write a time, as 2ms, with a distribution 2ms,normal or 2ms,pareto, and with a correlation 2ms,normal,25%";
+    let mut parts = text.split(',');
+    let time = parts.next().unwrap_or_default();
+    let time = units::parse_duration(time).map_err(|e| format!("{e}; {like}"))?;
+    let time = units::show_duration(time);
+    let Some(distribution) = parts.next() else { return Ok(format!("\"{time}\"")) };
+    if !["uniform", "normal", "pareto"].contains(&distribution) {
+        let name = distribution.escape_debug();
+        return Err(format!("'{name}' is no distribution; {like}"));
+    }
+    let correlation = match parts.next() {
+        None => String::new(),
+        Some("100%" | "1") => ", correlation = \"100%\"".to_owned(),
+        Some(share) => {
+            let share = units::parse_loss(share).map_err(|e| format!("{e}; {like}"))?;
+            format!(", correlation = \"{}\"", units::show_loss(share.as_f64()))
+        }
+    };
+    if parts.next().is_some() {
+        return Err(format!("more than three parts; {like}"));
+    }
+    Ok(format!("{{ spread = \"{time}\", distribution = \"{distribution}\"{correlation} }}"))
 }
 
 /// `1%,3ms` or `100,3ms` as the table of a scenario file.
@@ -129,6 +268,17 @@ mod tests {
             assert!(why.is_none_or(|why| why.contains("1%,3ms")), "{wrong}");
         }
         assert!(parse_reorder("x,3ms").is_err() && parse_reorder("1%").is_err());
+    }
+
+    #[test]
+    fn a_jitter_is_a_time_and_a_distribution() {
+        let value = |text| parse_jitter(text).expect(text);
+        assert_eq!(value("2ms"), "\"2ms\"");
+        assert_eq!(value("2ms,pareto"), "{ spread = \"2ms\", distribution = \"pareto\" }");
+        assert!(value("1500us,normal,25%").ends_with("\"normal\", correlation = \"25%\" }"));
+        for wrong in ["", "2", "2ms,weibull", "2ms,normal,x", "2ms,normal,1%,1%", "-2ms"] {
+            assert!(parse_jitter(wrong).expect_err(wrong).contains("2ms,normal"), "{wrong}");
+        }
     }
 
     #[test]

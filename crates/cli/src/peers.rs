@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Subcommand;
-use fullpipe_cc::{Duration, Rate};
+use fullpipe_cc::Duration;
 use fullpipe_judge::peers::{
-    self, Chosen, Installed, Missing, NotInstalled, PathPreset, PeerRun, PeersOptions, PeersReport,
-    Sender,
+    self, Chosen, Installed, Missing, NotInstalled, PathOfPeers, PathPreset, PeerRun, PeersOptions,
+    PeersReport, Sender,
 };
 use fullpipe_lab::output::{SCHEMA_VERSION, page, table};
 use fullpipe_lab::{BackendChoice, Plan, RunError, RunOptions, check_machine, units};
@@ -19,6 +19,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::judge::QuickJudge;
 use crate::live::Live;
+use crate::path_args::PathArgs;
 use crate::{print, say};
 
 /// Run stacks of other people's side by side on several paths
@@ -39,6 +40,7 @@ Examples:
   fullpipe peers list
   fullpipe peers install quic-go aioquic
   sudo fullpipe peers run linux quic-go --report peers.html
+  sudo fullpipe peers run linux quic-go --trace lte --rtt 60ms --queue codel
   sudo fullpipe peers run --install --paths clean,lossy --duration 20s --json";
 
 #[derive(Subcommand, Debug)]
@@ -51,6 +53,8 @@ enum Command {
     ///
     /// A name is a stack, or one of its senders, as linux:bbr; without names all installed ones
     /// run. The others are listed with the reason. A sender that fails is in the results as well.
+    /// --rate and --rtt are those of the named paths; any other option about a path takes the place
+    /// of these.
     Run(Box<Run>),
     /// Transfer a gigabyte over loopback with each, in turns: goodput and processor time (Linux)
     ///
@@ -94,12 +98,8 @@ struct Run {
     /// (0.5 BDP)
     #[arg(long, value_name = "PATHS", value_delimiter = ',', value_parser = path_named, default_value = "clean,deep,lossy,shallow")]
     paths: Vec<PathPreset>,
-    /// Rate of the bottleneck, IP headers included
-    #[arg(long, value_parser = units::parse_rate, default_value = "20mbit", allow_hyphen_values = true)]
-    rate: Rate,
-    /// Round-trip propagation delay
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration, default_value = "40ms", allow_hyphen_values = true)]
-    rtt: Duration,
+    #[command(flatten)]
+    path: PathArgs,
     /// Duration of each run
     #[arg(long, short = 'd', value_name = "TIME", value_parser = units::parse_duration, default_value = "10s", allow_hyphen_values = true)]
     duration: Duration,
@@ -245,7 +245,7 @@ fn install(
 struct Job {
     name: String,
     stack: Installed,
-    plans: Vec<(PathPreset, u64, Plan)>,
+    plans: Vec<(PathOfPeers, u64, Plan)>,
     /// Server and client, where it is judged.
     judged: Option<(String, Vec<String>)>,
 }
@@ -254,17 +254,12 @@ impl Run {
     fn run(&self) -> Result<(), Failure> {
         let (root, itself) = (self.folder.path()?, itself()?);
         let chosen = peers::choose(&self.names).map_err(Failure::bad_input)?;
-        let options = PeersOptions {
-            rate: units::show_rate(self.rate),
-            rtt: units::show_duration(self.rtt),
-            duration: self.duration,
-            root: &root,
-            itself: &itself,
-        };
-        self.check(&options)?;
+        let options = PeersOptions { duration: self.duration, root: &root, itself: &itself };
+        let paths = self.paths()?;
+        self.check(&paths, &options)?;
         let stop = Interrupt::install()?.flag();
-        let paths = self.paths.iter().map(|path| path.described(&options)).collect();
-        let mut report = PeersReport::new(paths, self.duration.as_nanos() as f64 / 1e9);
+        let described = paths.iter().map(PathOfPeers::described).collect();
+        let mut report = PeersReport::new(described, self.duration.as_nanos() as f64 / 1e9);
         let mut jobs = Vec::new();
         for one in &chosen {
             let found = match self.install {
@@ -275,7 +270,7 @@ impl Run {
                 }),
             };
             match found {
-                Ok(stack) => jobs.extend(self.jobs(one, &stack, &options)?),
+                Ok(stack) => jobs.extend(self.jobs(one, &stack, &paths, &options)?),
                 Err(missing) => {
                     say(&format!("{} {}", missing.name, missing.reason));
                     report.missing.push(missing);
@@ -291,15 +286,49 @@ impl Run {
         self.tell(&report)
     }
 
+    /// The paths of names, or the one that the options describe. A rate and a round-trip time alone
+    /// are those of the named ones.
+    fn paths(&self) -> Result<Vec<PathOfPeers>, Failure> {
+        let usual = fullpipe_lab::Options {
+            rate: Some("20mbit".to_owned()),
+            buffer: "2bdp".to_owned(),
+            ..fullpipe_lab::Options::default()
+        };
+        let options = self.path.over(usual)?;
+        if let (false, Some(rate), Some(rtt)) =
+            (self.path.is_more_than_rate_and_rtt(), &options.rate, &options.rtt)
+        {
+            return Ok(self.paths.iter().map(|path| path.with(rate, rtt, options.seed)).collect());
+        }
+        options.plan().map_err(Failure::bad_input)?;
+        let dir = options.network.as_ref().map_or_else(PathBuf::new, |network| network.dir.clone());
+        Ok(vec![PathOfPeers {
+            name: "your path".to_owned(),
+            about: options.name(),
+            tables: options.path_toml(),
+            dir,
+            seed: options.seed,
+        }])
+    }
+
     /// Errors in the options, or of the machine, before anything is installed.
-    fn check(&self, options: &PeersOptions<'_>) -> Result<(), Failure> {
+    fn check(&self, paths: &[PathOfPeers], options: &PeersOptions<'_>) -> Result<(), Failure> {
         if let Some(report) = &self.report {
             page::check_replaceable(report).map_err(Failure::bad_input)?;
         }
         let backend: BackendChoice = "tcp".parse().map_err(Failure::bad_input)?;
         let recipe = &peers::recipes()[0];
-        let first = self.paths.first().copied().unwrap_or(PathPreset::ALL[0]);
-        peers::plan_of(recipe, &recipe.cc[0], first, 1, options).map_err(Failure::bad_input)?;
+        for path in paths {
+            let plan = peers::plan_of(recipe, &recipe.cc[0], path, 1, options);
+            match plan.map_err(Failure::bad_input)?.grid.runs.len() {
+                1 => {}
+                n => {
+                    return Err(Failure::bad_input(format!(
+                        "the scenario's lists make {n} paths; write one value in place of each list"
+                    )));
+                }
+            }
+        }
         // Of a flow of the kernel's, so that no program has to be there yet.
         let probe = fullpipe_lab::Options {
             cc: "linux:reno".parse().into_iter().collect(),
@@ -314,15 +343,16 @@ impl Run {
         &self,
         chosen: &Chosen,
         stack: &Installed,
+        paths: &[PathOfPeers],
         options: &PeersOptions<'_>,
     ) -> Result<Vec<Job>, Failure> {
-        let alone = self.paths.iter().map(|path| (*path, 1));
-        let all: Vec<(PathPreset, u64)> =
-            alone.chain(self.paths.first().map(|path| (*path, 2))).collect();
+        let alone = paths.iter().map(|path| (path, 1));
+        let all: Vec<(&PathOfPeers, u64)> =
+            alone.chain(paths.first().map(|path| (path, 2))).collect();
         let job = |cc: &&str| {
             let plans = all.iter().map(|(path, copies)| {
-                let plan = peers::plan_of(chosen.recipe, cc, *path, *copies, options);
-                plan.map(|plan| (*path, *copies, plan)).map_err(Failure::bad_input)
+                let plan = peers::plan_of(chosen.recipe, cc, path, *copies, options);
+                plan.map(|plan| ((*path).clone(), *copies, plan)).map_err(Failure::bad_input)
             });
             let plans = plans.collect::<Result<_, _>>()?;
             let judged = self.verdicts.then(|| peers::commands_of(chosen.recipe, cc, options));
@@ -373,7 +403,7 @@ fn perform(
             let both = if *copies > 1 { " twice" } else { "" };
             let name = format!("{}{both} on {}", job.name, path.name);
             let mut live = Live::start(name.clone(), &format!("{done} of {all}"));
-            let result = peers::run_sender(plan, *path, *copies, stop, &mut |progress| {
+            let result = peers::run_sender(plan, path, *copies, stop, &mut |progress| {
                 live.tick(&progress);
             });
             let said = result.as_ref().ok().map(in_short);

@@ -2,7 +2,7 @@
 
 use fullpipe_cc::{Duration, Rate};
 
-use crate::{Count, MTU_BYTES, Probability, QueueConfig, RateConfig, Series};
+use crate::{Count, JitterConfig, MTU_BYTES, Probability, QueueConfig, RateConfig, Series};
 
 /// A description that no path can be built from.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
@@ -216,6 +216,8 @@ pub enum ElementConfig {
     /// Every packet that comes from a start, inclusive, to an end, exclusive, is gone. In ascending
     /// order and not overlapping.
     Blackhole(Vec<(Duration, Duration)>),
+    /// Every packet that comes while the value is true is gone.
+    BlackholeSeries(Series<bool>),
     /// Bits of a packet change with this probability: it goes on, and is delivered as corrupted.
     Corruption(Probability),
     /// With this probability a packet is marked with congestion experienced, if its transport is
@@ -255,9 +257,10 @@ pub enum ElementConfig {
     DelaySteps(Vec<(Duration, Duration)>),
     /// The same with a series, which may begin again and again.
     DelaySeries(Series<Duration>),
-    /// Each packet is delayed by anything from nothing to this, equally likely, but never overtakes
-    /// one that came before it: what is drawn for that one counts for those close behind it too.
-    Jitter(Duration),
+    /// Each packet is delayed by chance, but never overtakes one that came before it: what is drawn
+    /// for that one counts for those close behind it too. A [`Duration`] becomes a uniform jitter
+    /// from nothing to this by `into`.
+    Jitter(JitterConfig),
     /// Chosen packets are held back, so that those behind overtake them.
     Reordering {
         /// The packets held back; the others pass at once.
@@ -296,7 +299,8 @@ impl ElementConfig {
             Self::Reordering { packets, .. } => packets.validate(),
             Self::Aggregation { keep_one_in: 0, .. } => Err(ConfigError::EveryZeroth),
             Self::Aggregation { burst, .. } => burst.validate(),
-            Self::Corruption(_)
+            Self::BlackholeSeries(_)
+            | Self::Corruption(_)
             | Self::Marking(_)
             | Self::Duplication(_)
             | Self::Delay(_)

@@ -3,9 +3,9 @@
 use fullpipe_cc::{Duration, Instant};
 
 use crate::Series;
+use crate::jitter::Jitter;
 use crate::line::Line;
 use crate::pool::Key;
-use crate::probability::Dice;
 use crate::schedule::Schedule;
 
 /// The rule for the delay of the next packet.
@@ -13,8 +13,7 @@ use crate::schedule::Schedule;
 enum Law {
     Fixed(Duration),
     Steps(Schedule<Duration>),
-    /// Anything from nothing to this, equally likely.
-    Uniform(Duration, Dice),
+    Random(Box<Jitter>),
 }
 
 /// Lets every packet out later than it came in, and none before the one ahead of it.
@@ -41,8 +40,8 @@ impl Delay {
         Self::new(Law::Steps(Schedule::of(series)))
     }
 
-    pub(crate) fn jitter(most: Duration, dice: Dice) -> Self {
-        Self::new(Law::Uniform(most, dice))
+    pub(crate) fn random(jitter: Jitter) -> Self {
+        Self::new(Law::Random(Box::new(jitter)))
     }
 
     #[inline]
@@ -50,7 +49,7 @@ impl Delay {
         let delay = match &mut self.law {
             Law::Fixed(delay) => *delay,
             Law::Steps(steps) => steps.at(now),
-            Law::Uniform(most, dice) => dice.up_to(*most),
+            Law::Random(jitter) => jitter.draw(),
         };
         self.line.push(now + delay, key);
     }

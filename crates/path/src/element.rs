@@ -7,6 +7,7 @@ use fullpipe_cc::{Duration, Instant};
 use crate::aggregation::Aggregation;
 use crate::bottleneck::Bottleneck;
 use crate::delay::Delay;
+use crate::jitter::Jitter;
 use crate::loss::{Blackhole, Loss};
 use crate::pool::{Key, Pool};
 use crate::probability::Dice;
@@ -55,6 +56,9 @@ impl Element {
         match *config {
             ElementConfig::Loss(ref loss) => Self::Loss(Loss::new(loss, dice)),
             ElementConfig::Blackhole(ref outages) => Self::Blackhole(Blackhole::new(outages)),
+            ElementConfig::BlackholeSeries(ref series) => {
+                Self::Blackhole(Blackhole::series(series))
+            }
             ElementConfig::Corruption(probability) => Self::Corruption(probability, dice),
             ElementConfig::Marking(probability) => Self::Marking(probability, dice),
             ElementConfig::Duplication(probability) => Self::Duplication(probability, dice),
@@ -70,7 +74,7 @@ impl Element {
             ElementConfig::Delay(delay) => Self::Delay(Delay::fixed(delay)),
             ElementConfig::DelaySteps(ref steps) => Self::Delay(Delay::steps(steps)),
             ElementConfig::DelaySeries(ref series) => Self::Delay(Delay::series(series)),
-            ElementConfig::Jitter(most) => Self::Delay(Delay::jitter(most, dice)),
+            ElementConfig::Jitter(jitter) => Self::Delay(Delay::random(Jitter::new(jitter, dice))),
             ElementConfig::Reordering { packets, delay } => {
                 Self::Reordering(Box::new(Reordering::new(Chooser::new(packets, dice), delay)))
             }

@@ -6,7 +6,7 @@ use fullpipe_cc::{Duration, Instant};
 
 use crate::probability::Dice;
 use crate::schedule::Schedule;
-use crate::{LossConfig, Probability};
+use crate::{LossConfig, Probability, Series};
 
 /// Loses packets without looking at them: by chance, by number or by time.
 #[derive(Debug)]
@@ -104,21 +104,24 @@ impl Loss {
 
 /// Swallows everything from the start of an outage to its end.
 #[derive(Debug)]
-pub(crate) struct Blackhole {
-    outages: Arc<[(Duration, Duration)]>,
-    done: usize,
-}
+pub(crate) struct Blackhole(Schedule<bool>);
 
 impl Blackhole {
     pub(crate) fn new(outages: &[(Duration, Duration)]) -> Self {
-        Self { outages: outages.into(), done: 0 }
+        let mut steps = vec![(Duration::ZERO, false)];
+        for (from, to) in outages {
+            // One that begins at 0, or where the one before it ends.
+            steps.pop_if(|(at, _)| at == from);
+            steps.extend([(*from, true), (*to, false)]);
+        }
+        Self(Schedule::new(&steps))
+    }
+
+    pub(crate) fn series(series: &Series<bool>) -> Self {
+        Self(Schedule::of(series))
     }
 
     pub(crate) fn swallows(&mut self, now: Instant) -> bool {
-        let since_zero = now.since(Instant::default());
-        while self.outages.get(self.done).is_some_and(|(_, end)| *end <= since_zero) {
-            self.done += 1;
-        }
-        self.outages.get(self.done).is_some_and(|(start, _)| *start <= since_zero)
+        self.0.at(now)
     }
 }

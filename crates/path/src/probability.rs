@@ -29,6 +29,12 @@ impl Probability {
         Ok(Self((p * Self::ONE.0 as f64) as u64))
     }
 
+    /// A number between two of 63 bits: this share of `last`, and the rest of `new`.
+    pub(crate) fn between(self, new: u64, last: u64) -> u64 {
+        let (share, rest) = (u128::from(self.0), u128::from(Self::ONE.0 - self.0));
+        ((u128::from(new) * rest + u128::from(last) * share) >> 63) as u64
+    }
+
     /// The probability as a number from 0 to 1.
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / Self::ONE.0 as f64
@@ -61,10 +67,10 @@ impl Dice {
         self.draw() < probability.0
     }
 
-    /// Anything from nothing to `most`, equally likely.
-    pub(crate) fn up_to(&mut self, most: Duration) -> Duration {
+    /// A draw as a time from nothing to `most`.
+    pub(crate) fn share(draw: u64, most: Duration) -> Duration {
         let steps = u128::from(most.as_nanos()) + 1;
-        Duration::from_nanos(((u128::from(self.draw()) * steps) >> 63) as u64)
+        Duration::from_nanos(((u128::from(draw) * steps) >> 63) as u64)
     }
 
     /// A number from 0 to below 1, in steps of 2^-53.

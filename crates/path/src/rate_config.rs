@@ -91,6 +91,22 @@ impl RateConfig {
         }
     }
 
+    /// Bytes that it can carry from 0 to each of these times, which ascend: what
+    /// [`Self::bytes_between`] says, and a long series is passed once for all of them.
+    pub fn bytes_until(&self, times: &[Duration]) -> Vec<u64> {
+        match self {
+            Self::Series(series) => {
+                let work = |rate: &Rate, nanos: u64| {
+                    u128::from(rate.as_bytes_per_sec()) * u128::from(nanos)
+                };
+                let each = series.integrals(times.iter().copied(), work);
+                let bytes = |work: u128| u64::try_from(work / u128::from(NANOS_PER_SEC));
+                each.map(|work| bytes(work).unwrap_or(u64::MAX)).collect()
+            }
+            _ => times.iter().map(|to| self.bytes_between(Duration::ZERO, *to)).collect(),
+        }
+    }
+
     /// The constant rate, the first of steps, or the mean of a trace or a series over its period.
     pub fn nominal(&self) -> Rate {
         match self {

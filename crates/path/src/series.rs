@@ -97,6 +97,55 @@ impl<V> Series<V> {
         before + self.sum(end.saturating_sub(start), &of)
     }
 
+    /// As [`Self::integral`] to each of these times, which ascend, in one walk along the series.
+    pub(crate) fn integrals(
+        &self,
+        ends: impl Iterator<Item = Duration>,
+        of: impl Fn(&V, u64) -> u128,
+    ) -> impl Iterator<Item = u128> {
+        let period = self.period.map(Duration::as_nanos);
+        let whole = period.map_or(0, |period| self.sum(period, &of));
+        let start = self.start.as_nanos();
+        // The value that holds at `at`, in the round that began at `round`, and the sum until then.
+        let (mut i, mut round, mut at, mut sum) = (0, 0_u64, 0_u64, 0_u128);
+        ends.map(move |end| {
+            let end = end.as_nanos();
+            let before = self.steps.first().map_or(0, |(_, first)| of(first, end.min(start)));
+            let end = end.saturating_sub(start);
+            if let Some(period) = period
+                && at == round
+                && i == 0
+            {
+                let rounds = (end - at) / period;
+                sum += u128::from(rounds) * whole;
+                round += rounds * period;
+                at = round;
+            }
+            while at < end
+                && let Some((_, value)) = self.steps.get(i)
+            {
+                let next = self.steps.get(i + 1).map(|(next, _)| next.as_nanos()).or(period);
+                let next = next.and_then(|next| round.checked_add(next)).unwrap_or(u64::MAX);
+                sum += of(value, next.min(end) - at);
+                at = next.min(end);
+                if at < next {
+                    break;
+                }
+                i += 1;
+                if i == self.steps.len() {
+                    (i, round) = (0, next);
+                    if let Some(period) = period {
+                        let rounds = (end - at) / period;
+                        sum += u128::from(rounds) * whole;
+                        round += rounds * period;
+                        at = round;
+                    }
+                }
+            }
+            before + sum
+        })
+    }
+
     /// The sum of `of(value)` times nanoseconds over one period, or over none.
     pub(crate) fn work_of_a_round(&self, of: impl Fn(&V) -> u64) -> u128 {
         let end = self.period.map_or(0, Duration::as_nanos);

@@ -17,7 +17,7 @@ use crate::link::cannot_run;
 pub(super) struct Runner<'a> {
     pub(super) args: &'a Args,
     pub(super) place: ProgramPlace,
-    pub(super) course: &'static Course,
+    pub(super) course: &'a Course,
     /// True if the command's data goes up.
     pub(super) is_up: bool,
     pub(super) stop: &'a AtomicBool,

@@ -13,6 +13,7 @@ fullpipe_testkit::tests! {
     [Root, Tun] a_server_that_is_none_is_bad_input;
     long [Root, Tun, Iperf3]
         what_transfers_too_little_is_refused_in_one_line,
+        a_path_of_the_options_is_judged_alone,
         ctrl_c_keeps_what_was_judged;
     // Beside other programs its rate wavers, and the rule that finds its defect is not the same in
     // both runs.
@@ -57,6 +58,27 @@ fn what_transfers_too_little_is_refused_in_one_line() {
     assert_eq!(said.code, Some(2), "{}", said.stderr);
     let errors = said.stderr.lines().filter(|line| line.starts_with("error: ")).count();
     assert!(errors == 1 && said.stderr.contains("a verdict takes"), "{}", said.stderr);
+}
+
+/// A window of 8 kB is a sixth of that path's, on which the kernel's own fill it.
+fn a_path_of_the_options_is_judged_alone() {
+    let path = ["--rate", "10mbit", "--jitter", "1ms,normal", "--duration", "6s", "--json"];
+    let command = ["{host}", "-p", "{port}", "-t", "60", "-w", "8K"];
+    let all = [&["judge"], &path[..], &IPERF3, &command].concat();
+    let said = run(fullpipe(Path::new("/"), &all));
+    assert_eq!(said.code, Some(1), "{}", said.stderr);
+    let object: serde_json::Value =
+        serde_json::from_slice(&said.stdout).unwrap_or_else(|e| panic!("{e}: {}", said.stderr));
+    let checks = object["checks"].as_array().expect("checks");
+    assert!(checks.iter().all(|c| c["course"] == "your path"), "{checks:?}");
+    assert_eq!(
+        (&checks[0]["check"], &checks[0]["grade"]),
+        (&"fills your path".into(), &"broken".into())
+    );
+    assert_eq!(object["runs"].as_array().map(Vec::len), Some(1));
+    let rows = object["runs"][0]["series"].as_array().expect("rows");
+    let capacity = |row: &serde_json::Value| row["capacity_mbps"][0].as_f64().expect("a rate");
+    assert!(rows.iter().all(|row| (capacity(row) - 10.0).abs() < 0.01), "{rows:?}");
 }
 
 fn ctrl_c_keeps_what_was_judged() {

@@ -16,4 +16,4 @@ pub use install::{Installed, NotInstalled, folder, install, installed};
 pub use outcome::{Missing, PeerPath, PeerRun, PeersReport, Sender};
 pub use page::{render, tables};
 pub use recipe::{Chosen, OWN, Recipe, UnknownSender, choose, recipes};
-pub use run::{PathPreset, PeersOptions, commands_of, plan_of, run_sender};
+pub use run::{PathOfPeers, PathPreset, PeersOptions, commands_of, plan_of, run_sender};

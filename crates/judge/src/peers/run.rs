@@ -1,6 +1,6 @@
 //! A sender on a path: a scenario whose flows are its programs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use super::NotInstalled;
@@ -20,10 +20,6 @@ const LONGER_THAN_JUDGED: &str = "100";
 /// Parts of the runs.
 #[derive(Clone, Debug)]
 pub struct PeersOptions<'a> {
-    /// Rate of the bottleneck, as a file has it.
-    pub rate: String,
-    /// Round-trip propagation delay.
-    pub rtt: String,
     /// Time of each run.
     pub duration: fullpipe_cc::Duration,
     /// The folder of all peers.
@@ -32,7 +28,22 @@ pub struct PeersOptions<'a> {
     pub itself: &'a Path,
 }
 
-/// One of the paths.
+/// A path of the runs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PathOfPeers {
+    /// Its name in the tables.
+    pub name: String,
+    /// The path in a few characters.
+    pub about: String,
+    /// Its tables of a scenario file.
+    pub tables: String,
+    /// Folder in which its traces are looked for.
+    pub dir: PathBuf,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+/// One of the paths that have a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathPreset {
     /// Its name.
@@ -50,11 +61,26 @@ impl PathPreset {
         Self { name: "shallow", buffer: "0.5bdp", loss: "0%" },
     ];
 
+    /// The path with this rate and round-trip time, as a file has them.
+    pub fn with(&self, rate: &str, rtt: &str, seed: u64) -> PathOfPeers {
+        let Self { name, buffer, loss } = *self;
+        let lost = if loss == "0%" { String::new() } else { format!(", {loss} loss") };
+        PathOfPeers {
+            name: name.to_owned(),
+            about: format!("{rate}, {rtt}, buffer {buffer}{lost}"),
+            tables: format!(
+                "[path]\nrate = \"{rate}\"\nrtt = \"{rtt}\"\nbuffer = \"{buffer}\"\nloss = \"{loss}\"\n"
+            ),
+            dir: PathBuf::new(),
+            seed,
+        }
+    }
+}
+
+impl PathOfPeers {
     /// For the table.
-    pub fn described(&self, options: &PeersOptions<'_>) -> PeerPath {
-        let loss = if self.loss == "0%" { String::new() } else { format!(", {} loss", self.loss) };
-        let path = format!("{}, {}, buffer {}{loss}", options.rate, options.rtt, self.buffer);
-        PeerPath { name: self.name.to_owned(), path }
+    pub fn described(&self) -> PeerPath {
+        PeerPath { name: self.name.clone(), path: self.about.clone() }
     }
 }
 
@@ -65,7 +91,7 @@ impl PathPreset {
 pub fn plan_of(
     recipe: &Recipe,
     cc: &str,
-    path: PathPreset,
+    path: &PathOfPeers,
     copies: u64,
     options: &PeersOptions<'_>,
 ) -> Result<Plan, String> {
@@ -73,20 +99,18 @@ pub fn plan_of(
     // A text of JSON is one of TOML.
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let text = format!(
-        "name = {}\nduration = \"{}\"\npath = {{ rate = {}, rtt = {}, buffer = \"{}\", loss = \"{}\" }}\n\n\
+        "name = {}\nduration = \"{}\"\nseed = {}\n\n{}\n\
          [[flow]]\nname = {}\ncount = {copies}\n\n[flow.program]\nserver = {}\nclient = {}\nsends = \"{}\"\n",
         quoted(&format!("{} {}", recipe.sender(cc), path.name)),
         show_duration(options.duration),
-        quoted(&options.rate),
-        quoted(&options.rtt),
-        path.buffer,
-        path.loss,
+        path.seed,
+        path.tables,
         quoted(&recipe.sender(cc)),
         quoted(&recipe.filled(&recipe.server, places)),
         quoted(&recipe.filled(&recipe.client, places)),
         recipe.sends,
     );
-    let plan = Plan::parse(&text, "peers", "peers", Path::new(""), Edition::default());
+    let plan = Plan::parse(&text, "peers", "peers", &path.dir, Edition::default());
     plan.map_err(|wrong| format!("{}: {}", wrong.field, wrong.message))
 }
 
@@ -108,14 +132,13 @@ pub fn commands_of(recipe: &Recipe, cc: &str, options: &PeersOptions<'_>) -> (St
 /// It was stopped before there was a result. That a sender fails is a result.
 pub fn run_sender(
     plan: &Plan,
-    path: PathPreset,
+    path: &PathOfPeers,
     copies: u64,
     stop: &AtomicBool,
     watch: &mut dyn FnMut(Progress),
 ) -> Result<PeerRun, RunError> {
     let options = RunOptions { backend: tcp()?, ..RunOptions::default() };
-    let run =
-        PeerRun { path: path.name.to_owned(), copies, result: None, error: None, before: None };
+    let run = PeerRun { path: path.name.clone(), copies, result: None, error: None, before: None };
     let mut attempt = || match run_point(plan, 0, &options, stop, watch) {
         Ok(result) => Ok(Ok(result)),
         Err(RunError::StoppedEarly) => Err(RunError::StoppedEarly),

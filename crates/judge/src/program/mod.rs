@@ -18,7 +18,7 @@ mod watch;
 
 pub use fullpipe_emu::{Rebinding, Rebound};
 pub use options::PathOptions;
-pub use page::page;
+pub use page::{drawing, page};
 pub use path::ProgramPath;
 pub use place::{Link, ProgramPlace, check, check_inside};
 pub use record::{Fate, MOST_PACKETS, WirePacket, WireRecord};

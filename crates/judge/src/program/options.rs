@@ -55,7 +55,17 @@ impl PathOptions {
 
     /// The text of a scenario file.
     pub fn to_toml(&self) -> String {
-        let Self { rate, rtt, buffer, seed, extras, .. } = self;
+        format!(
+            "name = \"{}\"\nseed = {}\ncc = \"bbr3\" # of a simulation: a program has its own\n\n{}",
+            self.name(),
+            self.seed,
+            self.path_toml()
+        )
+    }
+
+    /// The table of the path in it.
+    pub fn path_toml(&self) -> String {
+        let Self { rate, rtt, buffer, extras, .. } = self;
         let text = |value: &Option<String>| value.as_ref().map(|text| format!("\"{text}\""));
         let line = |name: &str, value: Option<String>| {
             value.map_or(String::new(), |value| format!("{name} = {value}\n"))
@@ -95,11 +105,7 @@ impl PathOptions {
             down,
             line("up", list(&up)),
         ];
-        format!(
-            "name = \"{}\"\nseed = {seed}\ncc = \"bbr3\" # of a simulation: a program has its own\n\n[path]\n{}",
-            self.name(),
-            path.concat()
-        )
+        format!("[path]\n{}", path.concat())
     }
 
     /// The plan, which is that of a file with this text.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{ProgramResult, ProgramSample, table};
 use fullpipe_lab::output::page::{self, escape};
-use fullpipe_lab::output::plot::{Drawing, Line, Panel, PlotError};
+use fullpipe_lab::output::plot::{Drawing, Kind, Line, Panel, PlotError};
 use fullpipe_lab::output::table::number;
 
 /// The page.
@@ -29,6 +29,13 @@ pub fn page(result: &ProgramResult) -> Result<String, PlotError> {
         let _ = writeln!(page, "<p><strong>Not to be trusted: {warning}</strong></p>");
     }
     page::html_table(&mut page, &table(result));
+    page::plot(&mut page, "path", &drawing(result))?;
+    page.push_str(&page::foot(", fullpipe link"));
+    Ok(page)
+}
+
+/// The plots of that page: rates, queues and losses of both directions.
+pub fn drawing(result: &ProgramResult) -> Drawing {
     let both = |name: &str, unit: &str, value: fn(&ProgramSample) -> [f64; 2]| {
         let way = |way: usize| {
             result.series.iter().map(|row| (row.at_s, value(row)[way])).collect::<Vec<_>>()
@@ -37,12 +44,30 @@ pub fn page(result: &ProgramResult) -> Result<String, PlotError> {
             .with(Line::new("to the command", way(0)))
             .with(Line::new("from the command", way(1)))
     };
-    let drawing = Drawing::of(vec![
-        both("Delivered", "Mbit/s", |row| row.mbps),
+    let mut delivered = both("Delivered", "Mbit/s", |row| row.mbps);
+    // Behind the rates: what the path could carry, where that changes or the two are not the same.
+    let course = |way: usize| -> Vec<(f64, f64)> {
+        let mut from = 0.0;
+        let each = result.series.iter().filter_map(|row| {
+            // A row's is that of the time before it.
+            let begin = std::mem::replace(&mut from, row.at_s);
+            Some((begin, row.capacity_mbps[way]?))
+        });
+        let each: Vec<(f64, f64)> = each.collect();
+        each.iter().copied().chain(each.last().map(|last| (from, last.1))).collect()
+    };
+    let [down, up] = [0, 1].map(course);
+    let line = |name: &str, points: Vec<(f64, f64)>, kind| {
+        (!points.is_empty()).then(|| Line::new(name, points).colour("published").kind(kind))
+    };
+    let is_other = down != up;
+    delivered.lines.splice(0..0, line("capacity to the command", down, Kind::Area));
+    delivered
+        .lines
+        .extend(line("capacity from the command", up, Kind::Dashed).filter(|_| is_other));
+    Drawing::of(vec![
+        delivered,
         both("Queueing delay", "ms", |row| row.queue_ms),
         both("Lost", "packets", |row| row.lost.map(|lost| lost as f64)),
-    ]);
-    page::plot(&mut page, "path", &drawing)?;
-    page.push_str(&page::foot(", fullpipe link"));
-    Ok(page)
+    ])
 }

@@ -49,8 +49,8 @@ pub struct ProgramResult {
     pub emulator: EmulatorRecord,
     /// True if it was stopped: then the figures are those so far.
     pub interrupted: bool,
-    /// The path ten times a second, for a page.
-    #[serde(skip)]
+    /// The path ten times a second, or less often where it would be too long.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<ProgramSample>,
     /// Every packet, where that was asked for.
     #[serde(skip)]

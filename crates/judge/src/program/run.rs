@@ -181,7 +181,7 @@ pub fn run(request: ProgramRequest<'_>) -> Result<ProgramResult, RunError> {
         ProgramPlace::Namespace => None,
         ProgramPlace::Relay { server, .. } => Some(RelayResult::of(host, server, &report)),
     };
-    let series = course.into_rows();
+    let series = course.into_rows(path);
     Ok(ProgramResult { relay, server, interrupted, series, wire, ..result })
 }
 

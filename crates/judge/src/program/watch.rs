@@ -7,6 +7,7 @@ use fullpipe_emu::LinkSample;
 use fullpipe_path::Count;
 use serde::{Deserialize, Serialize};
 
+use super::path::{ProgramPath, first_rate};
 use fullpipe_lab::formulas::{bits_per_sec, ratio};
 use fullpipe_lab::observe::Progress;
 
@@ -27,6 +28,9 @@ pub struct ProgramSample {
     pub at_s: f64,
     /// Rate of delivered bytes, IP headers included.
     pub mbps: [f64; 2],
+    /// Rate that the path could carry; null where nothing limits it.
+    #[serde(default)]
+    pub capacity_mbps: [Option<f64>; 2],
     /// Queueing delay of a packet that comes now, in milliseconds.
     pub queue_ms: [f64; 2],
     /// Packets that the path has lost.
@@ -132,6 +136,8 @@ impl Watch {
         self.rows.push(ProgramSample {
             at_s: (now - self.begun).as_secs_f64(),
             mbps: [0, 1].map(mbps),
+            // The path's, which is not asked for each row.
+            capacity_mbps: [None; 2],
             queue_ms: queues.map(|queue| queue.as_nanos() as f64 / 1e6),
             lost: [0, 1].map(|way| seen.lost[way] - before.lost[way]),
         });
@@ -154,7 +160,66 @@ impl Watch {
         self.looks_a_row *= 2;
     }
 
-    pub(super) fn into_rows(self) -> Vec<ProgramSample> {
-        self.rows
+    /// The rows, with the capacity of this path.
+    pub(super) fn into_rows(self, path: &ProgramPath) -> Vec<ProgramSample> {
+        with_capacity(self.rows, path)
+    }
+}
+
+/// Gives each row what both directions could carry since the row before.
+fn with_capacity(mut rows: Vec<ProgramSample>, path: &ProgramPath) -> Vec<ProgramSample> {
+    let times = rows.iter().map(|row| Duration::from_nanos((row.at_s * 1e9).round() as u64));
+    let times: Vec<Duration> = times.collect();
+    for (way, config) in [&path.down, &path.up].into_iter().enumerate() {
+        let Some(rate) = first_rate(config) else { continue };
+        let (mut from, mut carried) = (Duration::ZERO, 0);
+        for ((row, &to), bytes) in rows.iter_mut().zip(&times).zip(rate.bytes_until(&times)) {
+            let mbps = bits_per_sec(bytes - carried, to - from) as f64 / 1e6;
+            row.capacity_mbps[way] = Some(mbps);
+            (from, carried) = (to, bytes);
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::PathOptions;
+
+    #[test]
+    fn a_row_has_the_mean_capacity_since_the_row_before() {
+        let options = PathOptions {
+            rate: Some("8mbit".to_owned()),
+            rtt: Some("20ms".to_owned()),
+            buffer: "1bdp".to_owned(),
+            loss: None,
+            seed: 1,
+            extras: fullpipe_lab::plan::PathExtras::default(),
+        };
+        let text = options.to_toml().replacen(
+            "rtt =",
+            "steps = { every = \"1s\", list = [{ at = \"500ms\", rate = \"2mbit\" }] }\nrtt =",
+            1,
+        );
+        let plan = fullpipe_lab::Plan::parse(
+            &text,
+            "x",
+            "x",
+            std::path::Path::new(""),
+            fullpipe_lab::Edition::default(),
+        );
+        let path = ProgramPath::of(&plan.expect("a plan"), false).expect("a path");
+        let row = |at_s| ProgramSample {
+            at_s,
+            mbps: [0.0; 2],
+            capacity_mbps: [None; 2],
+            queue_ms: [0.0; 2],
+            lost: [0; 2],
+        };
+        let rows = with_capacity([0.4, 0.6, 1.0, 3.0].map(row).to_vec(), &path);
+        let down: Vec<_> = rows.iter().map(|row| row.capacity_mbps[0].expect("a rate")).collect();
+        assert_eq!(down, [8.0, 5.0, 2.0, 5.0]);
+        assert!(rows.iter().all(|row| row.capacity_mbps[1] == Some(8.0)), "{rows:?}");
     }
 }

@@ -9,8 +9,8 @@ use std::sync::{LazyLock, Once};
 use std::thread;
 
 use fullpipe_judge::program::judge::{
-    COURSES, Company, Grade, Judged, Kind, Limits, Sender, Views, courses, junit, page, simulate,
-    text,
+    COURSES, Company, Course, Grade, Judged, Kind, Limits, Sender, Views, courses, junit, page,
+    simulate, text,
 };
 
 use crate::planted;
@@ -167,4 +167,36 @@ fn a_verdict_is_a_table_test_cases_and_a_page() {
     assert_eq!(suite.attribute("failures"), Some(count("failure").to_string().as_str()));
     assert_eq!(suite.attribute("skipped"), Some(count("skipped").to_string().as_str()));
     assert!(count("failure") > 1 && count("skipped") == 1, "{cases}");
+}
+
+/// Options that describe a path take the place of ours, and our own senders are simulated there.
+#[test]
+fn a_verdict_on_a_given_path_is_by_what_ours_do_there() {
+    let path = "[path]\ntrace = \"lte\"\nrtt = \"80ms\"\nbuffer = \"2bdp\"\nup = [{ bottleneck = { rate = \"5mbit\" } }]\n";
+    let given =
+        Course::given("lte 80ms".to_owned(), path.to_owned(), std::path::Path::new(""), 3, 20);
+    for course in [given.clone(), given.upwards()] {
+        let limits = Limits::simulate(&[&course], &STOP, |_| ()).expect("nobody stops it");
+        let judged = |flow: &str| {
+            let view = simulate(&course, &Sender::new("x", flow), 1, &STOP).expect("it runs");
+            Judged::of(&Views::from([(course.name, view)]), &BTreeMap::new(), &limits)
+        };
+        for healthy in ["cc = \"bbr3\"", "cc = \"cubic\"\ntransport = \"tcp\""] {
+            let judged = judged(healthy);
+            assert_eq!(alarms(&judged), Vec::<String>::new(), "{healthy}");
+            assert!(judged.checks.len() == 7 && judged.checks.iter().all(|c| c.grade.is_some()));
+            assert!(judged.looks_like.starts_with("not judged on one path"));
+        }
+        let value = |judged: &Judged, check: &str| {
+            let of = judged.checks.iter().find(|c| c.check == check).expect("the check");
+            (of.value.expect("a figure"), of.grade)
+        };
+        // Both rates are far below the trace's mean, and one is above that of the way back.
+        let slow = judged("cc = \"fixed:1mbit\"");
+        let (filled, grade) = value(&slow, "fills your path");
+        assert!(filled < 25.0 && grade == Some(Grade::Broken), "{filled} {grade:?}");
+        let fast = judged("cc = \"fixed:60mbit\"");
+        let (lost, grade) = value(&fast, "losses there");
+        assert!(lost > 30.0 && grade == Some(Grade::Broken), "{lost} {grade:?}");
+    }
 }

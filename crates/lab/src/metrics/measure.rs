@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use fullpipe_cc::Duration;
 use fullpipe_path::{ElementConfig, MTU_BYTES, PathConfig, PathStats, RateConfig};
-use fullpipe_sim::{SenderStats, Tally};
+use fullpipe_sim::{Direction, FlowConfig, SenderStats, SimConfig, Tally};
 
 use super::distribution::Distribution;
 use super::{
     Figures, FlowResult, Level, Metric, Probe, RunResult, Scope, SeriesValues, Stat, Which, Window,
 };
 use crate::formulas::{bits_per_sec, jain, millis_of, ratio, seconds};
-use crate::observe::{ByFlow, FlowOnLink, Mark, Observations};
+use crate::observe::{ByFlow, FlowOnLink, Mark, Observations, SeriesRow};
 use crate::scenario::{Flow, Scenario};
 
 /// The run, its scenario, and what is asked of it beside its metrics.
@@ -104,7 +104,9 @@ impl<'a> Measurement<'a> {
             interrupted: self.seen.interrupted,
             late_starts: self.seen.late_starts,
         };
-        RunResult { series: self.seen.series, ..result }
+        let mut series = self.seen.series;
+        add_capacity(&mut series, &self.scenario.config);
+        RunResult { series, ..result }
     }
 
     /// Nothing where there is no such thing: a percentile of no packets, a share of no goodput.
@@ -372,11 +374,56 @@ fn mbps(bytes: u64, time: Duration) -> f64 {
     bits_per_sec(bytes, time) as f64 / 1e6
 }
 
+/// Gives each row the capacity of the first link that its flow passes since the moment before.
+fn add_capacity(rows: &mut [SeriesRow], config: &SimConfig) {
+    let mut moments: Vec<f64> = rows.iter().map(|row| row.t_s).collect();
+    moments.dedup();
+    let times: Vec<Duration> =
+        moments.iter().map(|t| Duration::from_nanos((t * 1e9).round() as u64)).collect();
+    let links: Vec<usize> = config.flows.iter().map(|flow| first_link(flow, config)).collect();
+    let course = |link: usize| {
+        let rate = first_rate(config.links.get(link).unwrap_or(&config.uplink))?;
+        let until = rate.bytes_until(&times);
+        let (mut from, mut carried) = (Duration::ZERO, 0);
+        let each = times.iter().zip(until).map(|(&to, bytes)| {
+            let rate = mbps(bytes - carried, to - from);
+            (from, carried) = (to, bytes);
+            rate
+        });
+        Some(each.collect::<Vec<f64>>())
+    };
+    // Flows with one link share its course.
+    let mut courses: BTreeMap<usize, Option<Vec<f64>>> = BTreeMap::new();
+    for &link in &links {
+        courses.entry(link).or_insert_with(|| course(link));
+    }
+    let mut moment = 0;
+    for row in rows {
+        if moments[moment] != row.t_s {
+            moment += 1;
+        }
+        let course = links.get(row.flow).and_then(|link| courses.get(link)?.as_ref());
+        row.capacity_mbps = course.map(|course| course[moment]);
+    }
+}
+
+/// The first link of a flow; behind the last is the way back of the others.
+fn first_link(flow: &FlowConfig, config: &SimConfig) -> usize {
+    match flow.direction {
+        Direction::Up => config.links.len(),
+        Direction::Down => flow.route.map_or(0, |route| route.first),
+    }
+}
+
 /// Capacity of a link's first bottleneck between two moments; `None` without a bottleneck.
 fn capacity_bytes(link: &PathConfig, from: Duration, to: Duration) -> Option<u64> {
+    first_rate(link).map(|rate| rate.bytes_between(from, to))
+}
+
+fn first_rate(link: &PathConfig) -> Option<&RateConfig> {
     let mut rates = link.row.iter().filter_map(|element| match element {
         ElementConfig::Bottleneck { rate, .. } => Some(rate),
         _ => None,
     });
-    rates.next().map(|rate| rate.bytes_between(from, to))
+    rates.next()
 }

@@ -136,6 +136,8 @@ fn row(t: Duration, flow: usize, goodput_mbps: f64, sample: &FlowSample) -> Seri
         t_s: seconds(t),
         flow,
         goodput_mbps,
+        // The path's, which is not asked for each row.
+        capacity_mbps: None,
         rtt_ms: sample.rtt.map(millis),
         srtt_ms: sample.srtt.map(millis),
         queue_ms: millis(sample.queue.delay),

@@ -18,6 +18,10 @@ pub struct SeriesRow {
     /// The smoothed round trip.
     #[serde(default)]
     pub srtt_ms: Option<f64>,
+    /// Rate of the first link that the flow passes since the row before: what it could carry. Null
+    /// where nothing limits it, and in results of before.
+    #[serde(default)]
+    pub capacity_mbps: Option<f64>,
     /// Queue of the first link that the flow passes: how long a packet arriving now would wait.
     pub queue_ms: f64,
     /// Congestion window.

@@ -77,6 +77,11 @@ pub enum BaselineError {
 }
 
 impl Reports {
+    /// Its scenarios.
+    pub fn into_scenarios(self) -> Vec<ScenarioReport> {
+        self.scenarios
+    }
+
     /// The object for these scenarios.
     pub fn new(scenarios: Vec<ScenarioReport>, interrupted: bool) -> Self {
         Self { schema_version: SCHEMA_VERSION, scenarios, interrupted }

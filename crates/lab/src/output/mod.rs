@@ -1,6 +1,7 @@
 //! Results for people and programs: tables, JSON, Parquet, qlog and pages.
 
 mod json;
+pub mod kept;
 pub mod page;
 #[cfg_attr(not(feature = "parquet"), path = "no_parquet.rs")]
 mod parquet;
@@ -17,7 +18,7 @@ pub use json::{BaselineError, Reports, SCHEMA_VERSION, ScenarioReport};
 pub use qlog::QlogDir;
 pub use store::{StoreError, create_dir, file_name_of};
 pub use tables::{Cells, Columns, Table, tables, write};
-pub use text::{csv, junit};
+pub use text::{csv, csv_of, junit};
 
 pub(crate) use qlog::Qlog;
 pub(crate) use store::write_whole;

@@ -157,7 +157,7 @@ fn values(drawing: &Drawing, places: &[(&str, &Vec<svg::PanelArea>)]) -> String 
             let (x, y) = svg::thin(&line.x, &line.y, READ_POINTS);
             json!({
                 "name": line.name, "colour": colour(&line.colour), "x": numbers(&x), "y": numbers(&y),
-                "steps": line.kind == Kind::Steps,
+                "steps": matches!(line.kind, Kind::Steps | Kind::Area),
             })
         });
         json!({
@@ -180,6 +180,11 @@ fn numbers(values: &[f64]) -> Vec<serde_json::Value> {
         false => serde_json::Value::Null,
     };
     values.iter().map(short).collect()
+}
+
+/// The drawings of a scenario's runs, each with a title that may be empty.
+pub fn drawings(report: &ScenarioReport) -> Vec<(String, Drawing)> {
+    course::groups(report).into_iter().map(|group| (group.title, group.drawing)).collect()
 }
 
 /// The whole page.

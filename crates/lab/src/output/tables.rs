@@ -184,6 +184,7 @@ fn series(outcomes: &[RunResult]) -> Columns {
     rows.whole("flow", |_, r| Some(r.flow as u64))
         .real("t_s", |_, r| Some(r.t_s))
         .real("goodput_mbps", |_, r| Some(r.goodput_mbps))
+        .real("capacity_mbps", |_, r| r.capacity_mbps)
         .real("rtt_ms", |_, r| r.rtt_ms)
         .real("srtt_ms", |_, r| r.srtt_ms)
         .real("queue_ms", |_, r| Some(r.queue_ms))

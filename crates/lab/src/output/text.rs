@@ -45,6 +45,21 @@ pub fn csv(reports: &[ScenarioReport]) -> String {
     text
 }
 
+/// A table as lines of values: a line of names, each with its unit, then the rows. RFC 4180.
+pub fn csv_of(table: &table::Table) -> String {
+    let mut name = "";
+    let header: Vec<String> = table
+        .header
+        .iter()
+        .map(|(own, unit)| {
+            // One without a name has that of the columns to its left.
+            name = if own.is_empty() { name } else { own };
+            format!("{name} {unit}").trim_end().to_owned()
+        })
+        .collect();
+    line(&header) + &table.rows.iter().map(|row| line(row)).collect::<String>()
+}
+
 fn line(cells: &[String]) -> String {
     let quoted = |cell: &String| match cell.contains([',', '"', '\n']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),

@@ -53,7 +53,7 @@ pub struct PathExtras {
     pub loss_model: Option<String>,
     /// The table of `policer`.
     pub policer: Option<String>,
-    /// Each packet is delayed by up to this.
+    /// Each packet is delayed by chance: the value of `jitter`.
     pub jitter: Option<String>,
     /// Packets that are held back, so that others overtake them: the table of `reordering`.
     pub reorder: Option<String>,
@@ -87,7 +87,7 @@ impl PathExtras {
             self.queue.as_ref().map(|queue| bare(queue)),
             self.loss_model.as_ref().map(|_| "bursts of loss".to_owned()),
             self.policer.as_ref().map(|_| "policer".to_owned()),
-            self.jitter.as_ref().map(|jitter| format!("jitter {jitter}")),
+            self.jitter.as_ref().map(|jitter| jitter_name(jitter)),
             self.reorder.as_ref().map(|_| "reordering".to_owned()),
             up.or(self.up_rate.clone()).map(|rate| format!("up {rate}")),
             loss.map(|loss| format!("up {loss}")),
@@ -97,7 +97,7 @@ impl PathExtras {
 
     /// The elements in front of a direction's bottleneck: `{ jitter = "2ms" }`.
     pub fn elements(&self) -> Vec<String> {
-        let jitter = self.jitter.as_ref().map(|jitter| format!("{{ jitter = \"{jitter}\" }}"));
+        let jitter = self.jitter.as_ref().map(|jitter| format!("{{ jitter = {jitter} }}"));
         let reorder = self.reorder.as_ref().map(|table| format!("{{ reordering = {table} }}"));
         let policer = self.policer.as_ref().map(|table| format!("{{ policer = {table} }}"));
         let loss = self.loss_model.clone();
@@ -129,6 +129,12 @@ impl PathExtras {
         }
         Ok(up)
     }
+}
+
+/// A jitter with the values of its table.
+fn jitter_name(jitter: &str) -> String {
+    let values = jitter.split('"').skip(1).step_by(2).collect::<Vec<_>>();
+    format!("jitter {}", values.join(" "))
 }
 
 /// A discipline's name, of its table too.

@@ -175,7 +175,8 @@ impl Hold {
                     hold.buffer += *bucket_bytes as f64;
                 }
                 ElementConfig::Duplication(p) => hold.copies *= 1.0 + p.as_f64(),
-                ElementConfig::Delay(d) | ElementConfig::Jitter(d) => hold.delay += seconds(*d),
+                ElementConfig::Delay(d) => hold.delay += seconds(*d),
+                ElementConfig::Jitter(jitter) => hold.delay += seconds(jitter.most()),
                 ElementConfig::DelaySteps(steps) => {
                     hold.delay += steps.iter().map(|(_, d)| seconds(*d)).fold(0.0, f64::max);
                 }

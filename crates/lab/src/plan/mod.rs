@@ -2,6 +2,7 @@
 
 mod extras;
 mod memory;
+mod network;
 mod options;
 
 use std::path::Path;
@@ -9,6 +10,7 @@ use std::path::Path;
 use fullpipe_sim::FlowConfig;
 
 pub use extras::{PathExtras, TraceText};
+pub use network::NetworkText;
 pub use options::Options;
 
 use crate::backend::BackendChoice;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::{PathExtras, Plan};
+use super::{NetworkText, PathExtras, Plan};
 use crate::scenario::{Cc, Edition, FileError};
 
 /// Algorithms one after the other on one path. Quantities are written as in a file.
@@ -35,6 +35,8 @@ pub struct Options {
     pub paths: Vec<(String, String)>,
     /// The rest of the path.
     pub extras: PathExtras,
+    /// The path of a scenario file, in place of all that is said of it above.
+    pub network: Option<NetworkText>,
 }
 
 impl Default for Options {
@@ -56,6 +58,7 @@ impl Default for Options {
             seed: 1,
             paths: Vec::new(),
             extras: PathExtras::default(),
+            network: None,
         }
     }
 }
@@ -84,7 +87,11 @@ impl Options {
     /// The path in a few characters: `100mbit 40ms 6bdp`, with the loss if there is one.
     pub fn name(&self) -> String {
         let flows = if self.flows == 1 { String::new() } else { format!(" {} flows", self.flows) };
-        format!("{}{flows}", self.path_name(&self.buffer, &self.loss))
+        let path = match &self.network {
+            Some(network) => network.name.replace(['"', '\\'], "'"),
+            None => self.path_name(&self.buffer, &self.loss),
+        };
+        format!("{path}{flows}")
     }
 
     fn path_name(&self, buffer: &str, loss: &str) -> String {
@@ -96,8 +103,11 @@ impl Options {
         name.replace(['"', '\\'], "'")
     }
 
-    /// The lines of `path`.
-    fn path_toml(&self) -> String {
+    /// The tables of the path.
+    pub fn path_toml(&self) -> String {
+        if let Some(network) = &self.network {
+            return network.tables.clone();
+        }
         let line = |name: &str, value: &Option<String>| {
             value.as_ref().map_or(String::new(), |value| format!("{name} = {value}\n"))
         };
@@ -170,8 +180,8 @@ impl Options {
     pub fn plan(&self) -> Result<Plan, String> {
         self.extras.up()?;
         let edition = Edition::default();
-        Plan::parse(&self.to_toml(), "options", "compare", Path::new(""), edition)
-            .map_err(Self::of_option)
+        let dir = self.network.as_ref().map_or(Path::new(""), |network| &network.dir);
+        Plan::parse(&self.to_toml(), "options", "compare", dir, edition).map_err(Self::of_option)
     }
 
     /// The error of a field, or of a field in it, as an error of its option.

@@ -175,7 +175,7 @@ fn options_say_the_whole_path() {
                 "{ gilbert_elliott = { to_bad = \"1%\", to_good = \"50%\" } }".to_owned(),
             ),
             policer: Some("{ rate = \"9mbit\", bucket = \"90kB\" }".to_owned()),
-            jitter: Some("2ms".to_owned()),
+            jitter: Some("\"2ms\"".to_owned()),
             reorder: Some("{ every = 9, delay = \"3ms\" }".to_owned()),
             up_rate: Some("1mbit".to_owned()),
             up_trace: None,

@@ -110,6 +110,42 @@ impl Journal {
         Ok((journal, outcomes))
     }
 
+    /// Reads what is done in a directory, whoever is at work there, and changes nothing.
+    ///
+    /// # Errors
+    /// There is no journal, or it is of something else, of another version or was changed.
+    pub fn look<T: DeserializeOwned>(dir: &Path) -> Result<Vec<T>, JournalError> {
+        const OF: &str = "sweep";
+        let path = dir.join(Self::NAME);
+        let wrong = |source| JournalError::Read { path: path.clone(), source };
+        let mut reader = BufReader::new(File::open(&path).map_err(wrong)?);
+        let mut fingerprint = String::new();
+        let mut outcomes = Vec::new();
+        let mut text = Vec::new();
+        for line in 1.. {
+            text.clear();
+            reader.read_until(b'\n', &mut text).map_err(wrong)?;
+            if !text.ends_with(b"\n") {
+                break;
+            }
+            let no_run = || JournalError::NoRun { path: path.clone(), line, of: OF };
+            if line == 1 {
+                let head: Head = serde_json::from_slice(&text).map_err(|_| no_run())?;
+                if head.fullpipe != env!("CARGO_PKG_VERSION") {
+                    let version = head.fullpipe;
+                    return Err(JournalError::OtherVersion { path, version });
+                }
+                fingerprint = head.scenario;
+            }
+            let damaged = || JournalError::Damaged { path: path.clone(), line, of: OF };
+            let object = checked(&text, &fingerprint).ok_or_else(damaged)?;
+            if line > 1 {
+                outcomes.push(serde_json::from_slice(&object).map_err(|_| no_run())?);
+            }
+        }
+        Ok(outcomes)
+    }
+
     fn read<T: DeserializeOwned>(
         &mut self,
         mut is_run: impl FnMut(&T) -> bool,

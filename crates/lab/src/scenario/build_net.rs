@@ -6,7 +6,7 @@ use fullpipe_path::{
 };
 use fullpipe_sim::{Route, Stream, stream_seed};
 
-use super::elements::{Element, Frame, Wire};
+use super::elements::{Element, Frame, Wire, validate};
 use super::error::Wrong;
 use super::input::Traces;
 use super::quantity::{Chance, Room};
@@ -261,17 +261,18 @@ fn checked(
                 ".buffer".to_owned()
             }
             (_, ConfigError::Queue { .. }, _) => ".queue".to_owned(),
-            (_, _, ElementConfig::Bottleneck { rate: RateConfig::Steps(_), .. }) => {
-                ".steps".to_owned()
-            }
+            // A trace that carries nothing is no trace.
+            (
+                _,
+                _,
+                ElementConfig::Bottleneck {
+                    rate: RateConfig::Steps(_) | RateConfig::Series(_),
+                    ..
+                },
+            ) => ".steps".to_owned(),
             _ => String::new(),
         };
         Wrong::new(format!("{field}{place}"), error)
     })?;
     Ok(element)
-}
-
-/// The path's own rules.
-fn validate(element: &ElementConfig) -> Result<(), ConfigError> {
-    PathConfig { row: vec![element.clone()], seed: 0 }.validate()
 }

@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{
-    CoDelConfig, DualPi2Config, ElementConfig, FqCoDelConfig, LossConfig, MTU_BYTES, PieConfig,
-    QueueConfig, QueueLimit, RateConfig, RedConfig, Selection, StepConfig,
+    CoDelConfig, ConfigError, DualPi2Config, ElementConfig, FqCoDelConfig, LossConfig, MTU_BYTES,
+    PathConfig, PieConfig, QueueConfig, QueueLimit, RateConfig, RedConfig, Selection, Series,
+    StepConfig,
 };
 
 use super::error::Wrong;
 use super::input::Traces;
+use super::jitter::JitterField;
 use super::quantity::{Chance, Room, Share, Size, Speed, Time, by_name};
+use super::repeated::Repeated;
 use super::schema::RateStep;
 use super::trace_field::TraceField;
 use crate::trace::Trace;
@@ -26,7 +29,8 @@ pub(super) enum Element {
     LossBursts { every: u64, length: u64 },
     LossLimited { chance: Share, in_a_row: u32 },
     LossOverflows { begins: Share, lasts: Time },
-    Blackhole(Vec<Outage>),
+    LossSteps(Repeated<LossStep>),
+    Blackhole(Repeated<Outage>),
     Corruption(Share),
     Marking(Share),
     Duplication(Share),
@@ -34,8 +38,8 @@ pub(super) enum Element {
     Shaper { rate: Speed, bucket: Size, buffer: Room },
     Bottleneck(Box<Wire>),
     Delay(Time),
-    DelaySteps(Vec<DelayStep>),
-    Jitter(Time),
+    DelaySteps(Repeated<DelayStep>),
+    Jitter(JitterField),
     Reordering { chance: Option<Share>, every: Option<u64>, delay: Time },
     Aggregation { interval: Time, burst: Option<Room>, keep_one_in: Option<u32> },
 }
@@ -54,13 +58,20 @@ pub(super) struct DelayStep {
     delay: Time,
 }
 
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LossStep {
+    at: Time,
+    loss: Share,
+}
+
 /// A rate and the queue in front of it.
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wire {
     pub(super) rate: Option<Speed>,
     #[serde(default)]
-    pub(super) steps: Vec<RateStep>,
+    pub(super) steps: Repeated<RateStep>,
     pub(super) trace: Option<TraceField>,
     pub(super) buffer: Option<Room>,
     #[serde(default, deserialize_with = "some_queue")]
@@ -135,6 +146,11 @@ impl Element {
         matches!(self, Self::Delay(_) | Self::DelaySteps(_))
     }
 
+    /// True if its rate is that of a trace.
+    pub(super) fn has_trace(&self) -> bool {
+        matches!(self, Self::Bottleneck(wire) if wire.trace.is_some())
+    }
+
     /// The element as the path takes it.
     pub(super) fn config(&self, field: &str, frame: Frame<'_>) -> Result<ElementConfig, Wrong> {
         Ok(match self {
@@ -158,9 +174,16 @@ impl Element {
             Self::LossOverflows { begins, lasts } => {
                 ElementConfig::Loss(LossConfig::Overflows { begins: begins.0, lasts: lasts.0 })
             }
-            Self::Blackhole(outages) => {
-                ElementConfig::Blackhole(outages.iter().map(|o| (o.from.0, o.to.0)).collect())
+            Self::LossSteps(steps) => {
+                let field = format!("{field}.loss_steps");
+                let losses: Vec<_> = steps.list.iter().map(|s| (s.at.0, s.loss.0)).collect();
+                let series = match steps.series(&losses, &field)? {
+                    Some(series) => series,
+                    None => Series::new(losses, None).map_err(|e| Wrong::new(field, e))?,
+                };
+                ElementConfig::Loss(LossConfig::Series(series))
             }
+            Self::Blackhole(outages) => blackhole(outages, &format!("{field}.blackhole"))?,
             Self::Corruption(p) => ElementConfig::Corruption(p.0),
             Self::Marking(p) => ElementConfig::Marking(p.0),
             Self::Duplication(p) => ElementConfig::Duplication(p.0),
@@ -180,9 +203,13 @@ impl Element {
             Self::Bottleneck(wire) => wire.alone(&format!("{field}.bottleneck"), frame)?,
             Self::Delay(time) => ElementConfig::Delay(time.0),
             Self::DelaySteps(steps) => {
-                ElementConfig::DelaySteps(steps.iter().map(|s| (s.at.0, s.delay.0)).collect())
+                let delays: Vec<_> = steps.list.iter().map(|s| (s.at.0, s.delay.0)).collect();
+                match steps.series(&delays, &format!("{field}.delay_steps"))? {
+                    Some(series) => ElementConfig::DelaySeries(series),
+                    None => ElementConfig::DelaySteps(delays),
+                }
             }
-            Self::Jitter(time) => ElementConfig::Jitter(time.0),
+            Self::Jitter(jitter) => ElementConfig::Jitter(jitter.0),
             Self::Reordering { chance, every, delay } => {
                 let packets = match (chance, every) {
                     (Some(p), None) => Selection::Random(p.0),
@@ -206,6 +233,22 @@ impl Element {
             },
         })
     }
+}
+
+/// Outages, each from a time to another.
+fn blackhole(outages: &Repeated<Outage>, field: &str) -> Result<ElementConfig, Wrong> {
+    let mut steps = vec![(Duration::ZERO, false)];
+    for outage in &outages.list {
+        // One that begins at 0, or where the one before it ends.
+        steps.pop_if(|(at, _)| *at == outage.from.0);
+        steps.extend([(outage.from.0, true), (outage.to.0, false)]);
+    }
+    // It ends with the round, and the next one begins without.
+    steps.pop_if(|(at, _)| outages.every() == Some(*at));
+    let list = outages.list.iter().map(|o| (o.from.0, o.to.0)).collect();
+    let listed = ElementConfig::Blackhole(list);
+    validate(&listed).map_err(|error| Wrong::new(field, error))?;
+    Ok(outages.series(&steps, field)?.map_or(listed, ElementConfig::BlackholeSeries))
 }
 
 /// A limit where there is no rate that a BDP could be computed from.
@@ -308,8 +351,12 @@ impl Wire {
             (None, Some(rate)) if self.steps.is_empty() => Ok(RateConfig::Constant(rate.0)),
             (None, Some(rate)) => {
                 let first = (Duration::ZERO, rate.0);
-                let steps = self.steps.iter().map(|s| (s.at.0, s.rate.0));
-                Ok(RateConfig::Steps(std::iter::once(first).chain(steps).collect()))
+                let steps = self.steps.list.iter().map(|s| (s.at.0, s.rate.0));
+                let steps: Vec<_> = std::iter::once(first).chain(steps).collect();
+                Ok(match self.steps.series(&steps, &format!("{field}.steps"))? {
+                    Some(series) => RateConfig::Series(series),
+                    None => RateConfig::Steps(steps),
+                })
             }
         }
     }
@@ -392,4 +439,9 @@ fn set<T>(place: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *place = value;
     }
+}
+
+/// The path's own rules.
+pub(super) fn validate(element: &ElementConfig) -> Result<(), ConfigError> {
+    PathConfig { row: vec![element.clone()], seed: 0 }.validate()
 }

@@ -1,9 +1,9 @@
 //! Features that the fields of a scenario need and that not every backend has.
 
 use fullpipe_cc::Duration;
-use fullpipe_path::{ElementConfig, LossConfig, RateConfig};
 
 use super::build_net::Net;
+use super::elements::Element;
 use super::schema::{Document, FlowTable, Marks, Way};
 use super::{Feature, Need};
 
@@ -13,22 +13,13 @@ const LONGEST_REAL_RTT: Duration = Duration::from_secs(25);
 pub(super) fn needs_of_path(doc: &Document, net: &Net) -> Vec<Need> {
     let of_path =
         if doc.path.as_ref().is_some_and(|p| p.trace.is_some()) { "path" } else { "link[0]" };
-    let is_trace = |e: &ElementConfig| {
-        matches!(
-            e,
-            ElementConfig::Bottleneck { rate: RateConfig::Trace(_) | RateConfig::Series(_), .. }
-                | ElementConfig::DelaySeries(_)
-                | ElementConfig::Loss(LossConfig::Series(_))
-        )
-    };
+    let path = doc.path.iter().map(|path| (path.trace.is_some(), &path.down));
+    let links = doc.link.iter().map(|link| (link.trace.is_some(), &link.down));
+    let has_trace = path.chain(links).any(|(own, down)| own || down.iter().any(Element::has_trace));
     let all = [
         (net.links.len() > 1, Feature::Chain, "link[1]".to_owned()),
         (!doc.cross.is_empty(), Feature::CrossTraffic, "cross".to_owned()),
-        (
-            net.links.iter().flat_map(|link| &link.row).any(is_trace),
-            Feature::RateTrace,
-            format!("{of_path}.trace"),
-        ),
+        (has_trace, Feature::RateTrace, format!("{of_path}.trace")),
         (net.rtt > LONGEST_REAL_RTT, Feature::LongPath, "path.rtt".to_owned()),
     ];
     let there = all.into_iter().filter(|(is_there, ..)| *is_there);

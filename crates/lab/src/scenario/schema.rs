@@ -10,6 +10,7 @@ use super::program::ProgramTable;
 use super::quantity::{
     Chance, Factor, Length, Room, Saved, Size, Speed, SpeedOrNone, Time, by_name,
 };
+use super::repeated::Repeated;
 use super::trace_field::TraceField;
 use super::{Cc, Protocol, Receiver};
 
@@ -98,7 +99,7 @@ pub(super) struct PathTable {
     pub(super) rtt: Option<Time>,
     pub(super) rate: Option<Speed>,
     #[serde(default)]
-    pub(super) steps: Vec<RateStep>,
+    pub(super) steps: Repeated<RateStep>,
     pub(super) trace: Option<TraceField>,
     pub(super) buffer: Option<Room>,
     #[serde(default, deserialize_with = "some_by_name")]
@@ -136,7 +137,7 @@ pub(super) struct LinkTable {
     pub(super) delay: Option<Time>,
     pub(super) rate: Option<Speed>,
     #[serde(default)]
-    pub(super) steps: Vec<RateStep>,
+    pub(super) steps: Repeated<RateStep>,
     pub(super) trace: Option<TraceField>,
     pub(super) buffer: Option<Room>,
     #[serde(default, deserialize_with = "some_by_name")]

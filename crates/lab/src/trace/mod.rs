@@ -158,17 +158,23 @@ impl Trace {
 
     fn read(lines: &mut Lines, options: &TraceOptions) -> Result<Self, TraceFileError> {
         let mut line = String::new();
+        // The last comment before the rows: it may name the columns.
+        let mut comment = String::new();
         // Empty lines and comments count, so that an error has its line.
         while lines.next(&mut line)? {
             let text = line.trim();
-            if text.is_empty() || text.starts_with('#') {
+            if text.is_empty() {
+                continue;
+            }
+            if text.starts_with('#') {
+                text.trim_start_matches('#').trim().clone_into(&mut comment);
                 continue;
             }
             let is_one_number = text.bytes().all(|byte| byte.is_ascii_digit());
             if is_one_number && options.columns.is_empty() && options.interval.is_none() {
                 return mahimahi(lines, &mut line, options);
             }
-            return Table::begin(text, lines.number(), options)?.read(lines, &mut line);
+            return Table::begin(text, lines.number(), &comment, options)?.read(lines, &mut line);
         }
         wrong("the trace is empty; write a time a line, or rows of time and rate")
     }

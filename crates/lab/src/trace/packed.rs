@@ -37,7 +37,9 @@ pub fn unpacked(
     let mut packed = BufReader::with_capacity(CHUNK, file);
     let compression = match packed.fill_buf()? {
         [0x1F, 0x8B, ..] => Some(Compression::Gzip),
-        [0x28, 0xB5, 0x2F, 0xFD, ..] => Some(Compression::Zstd),
+        [0x28, 0xB5, 0x2F, 0xFD, ..] | [0x50..=0x5F, 0x2A, 0x4D, 0x18, ..] => {
+            Some(Compression::Zstd)
+        }
         _ => None,
     };
     let content: Box<dyn BufRead + Send> = match compression {
@@ -46,21 +48,66 @@ pub fn unpacked(
             Box::new(BufReader::with_capacity(CHUNK, MultiGzDecoder::new(packed)))
         }
         Some(Compression::Zstd) => {
-            let frames = Frames { decoder: None, source: Some(packed) };
+            let source = Source { ahead: [0; 4], held: 0, inner: packed };
+            let frames = Frames { decoder: None, source: Some(source) };
             Box::new(BufReader::with_capacity(CHUNK, frames))
         }
     };
     Ok((content, compression))
 }
 
-/// The frames of a zstd file, one behind the other.
-struct Frames<R: BufRead> {
-    decoder: Option<Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>>,
-    /// The rest of the file, while no frame is being read.
-    source: Option<R>,
+/// A zstd file, of which up to four bytes were read ahead.
+struct Source<R> {
+    ahead: [u8; 4],
+    /// How many of them are still to be read: the last ones.
+    held: usize,
+    inner: R,
 }
 
-impl<R: BufRead> Read for Frames<R> {
+impl<R: Read> Read for Source<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.held == 0 {
+            return self.inner.read(out);
+        }
+        let mut held = &self.ahead[self.ahead.len() - self.held..];
+        let read = held.read(out)?;
+        self.held -= read;
+        Ok(read)
+    }
+}
+
+impl<R: Read> Source<R> {
+    /// True where another frame of data begins; the frames before it that hold none are passed by
+    /// (RFC 8878 section 3.1.2), as programs that pack in parallel write them.
+    fn is_at_frame(&mut self) -> io::Result<bool> {
+        loop {
+            let mut magic = [0; 4];
+            match self.read(&mut magic[..1])? {
+                0 => return Ok(false),
+                _ => self.read_exact(&mut magic[1..])?,
+            }
+            let [0x50..=0x5F, 0x2A, 0x4D, 0x18] = magic else {
+                (self.ahead, self.held) = (magic, 4);
+                return Ok(true);
+            };
+            let mut length = [0; 4];
+            self.read_exact(&mut length)?;
+            let length = u64::from(u32::from_le_bytes(length));
+            if io::copy(&mut self.by_ref().take(length), &mut io::sink())? < length {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+}
+
+/// The frames of a zstd file, one behind the other.
+struct Frames<R: Read> {
+    decoder: Option<Box<StreamingDecoder<Source<R>, ruzstd::decoding::FrameDecoder>>>,
+    /// The rest of the file, while no frame is being read.
+    source: Option<Source<R>>,
+}
+
+impl<R: Read> Read for Frames<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         loop {
             if let Some(decoder) = &mut self.decoder {
@@ -71,7 +118,7 @@ impl<R: BufRead> Read for Frames<R> {
                 self.source = self.decoder.take().map(|decoder| decoder.into_inner());
             }
             let Some(mut source) = self.source.take() else { return Ok(0) };
-            if source.fill_buf()?.is_empty() {
+            if !source.is_at_frame()? {
                 return Ok(0);
             }
             let decoder = StreamingDecoder::new(source).map_err(io::Error::other)?;

@@ -12,6 +12,9 @@ const LINEAR_STEP: u64 = 10_000_000;
 /// The most steps between two rows.
 const LINEAR_STEPS: u64 = 100;
 
+/// The most steps of a file beside one for each row: where they would be more, they are longer.
+const MOST_STEPS: u64 = 5_000_000;
+
 /// Values of a column; those that are missing are NaN.
 type Values = Option<Vec<f64>>;
 
@@ -94,11 +97,13 @@ fn steps<V: PartialEq>(
             steps.push((Duration::from_nanos(at), value));
         }
     };
+    let whole = times.last().zip(times.first()).map_or(0, |(last, first)| last - first);
+    let step = LINEAR_STEP.max(whole / MOST_STEPS);
     for (i, (at, value)) in times.iter().zip(values).enumerate() {
         match (interpolation, times.get(i + 1).zip(values.get(i + 1))) {
             (Interpolation::Linear, Some((next_at, next))) => {
                 let length = next_at - at;
-                let count = (length / LINEAR_STEP).clamp(1, LINEAR_STEPS);
+                let count = (length / step).clamp(1, LINEAR_STEPS);
                 for n in 0..count {
                     // The value in the middle of the step: then the area below is the same.
                     let part = (n as f64 + 0.5) / count as f64;
@@ -165,4 +170,27 @@ pub(super) fn trace(
         }
     };
     Ok(Trace { rate, rtt, loss, notes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_two_days_has_no_more_steps_than_fit() {
+        let count = |seconds: u64| {
+            let times: Vec<u64> = (0..seconds).map(|s| s * 1_000_000_000).collect();
+            let values: Vec<f64> = (0..seconds).map(|s| (s % 3) as f64 * 1e6).collect();
+            let of = |v: f64| Rate::from_bytes_per_sec(v.round() as u64);
+            let steps = steps(&times, &values, Interpolation::Linear, of);
+            let mean = Series::new(steps.as_slice(), None).expect("a series");
+            let mean = RateConfig::Series(mean).nominal().as_bytes_per_sec() as f64;
+            assert!((mean / 1e6 - 1.0).abs() < 0.02, "{mean}: the area below stays");
+            steps.len() as u64
+        };
+        assert_eq!(count(101), 10_001);
+        let two_days = count(2 * 86_400);
+        assert!(two_days <= MOST_STEPS + 2 * 86_400, "{two_days}");
+        assert!(two_days > MOST_STEPS / 2, "{two_days}");
+    }
 }

@@ -81,11 +81,25 @@ fn number(cell: &str) -> Option<f64> {
     cell.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
+/// The header in a comment with so many cells: its names say the columns of a table. Any other
+/// comment is none.
+fn commented(comment: &str, cells: usize, options: &TraceOptions) -> Option<Header> {
+    let names = Separator::of(comment).split(comment);
+    if names.len() != cells || names.iter().any(|name| number(name).is_some()) {
+        return None;
+    }
+    let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+    let header = Header::named(&names, options).ok()?;
+    (options.interval.is_some() || header.column(Role::Time).is_some()).then_some(header)
+}
+
 impl<'a> Table<'a> {
-    /// Begins with the first line that is neither empty nor a comment.
+    /// Begins with the first line that is neither empty nor a comment. The comment above it may be
+    /// that of the columns' names.
     pub(super) fn begin(
         line: &str,
         line_number: usize,
+        comment: &str,
         options: &'a TraceOptions,
     ) -> Result<Self, TraceFileError> {
         if options.interval.is_some() && options.columns.time.is_some() {
@@ -99,7 +113,11 @@ impl<'a> Table<'a> {
         let is_value = |cell: &&str| number(cell).is_some() || civil_nanos(cell).is_some();
         let (header, first) = if cells.iter().any(is_value) {
             // A first line of times alone could still be text, which its own line then tells.
-            (Header::in_order(cells.len(), options)?, Some((line.to_owned(), line_number)))
+            let header = match commented(comment, cells.len(), options) {
+                Some(header) => header,
+                None => Header::in_order(cells.len(), options)?,
+            };
+            (header, Some((line.to_owned(), line_number)))
         } else {
             let names: Vec<String> = cells.iter().map(|cell| (*cell).to_owned()).collect();
             (Header::named(&names, options)?, None)
@@ -290,8 +308,8 @@ fn value(column: &Column, cell: &str) -> Result<f64, TraceFileError> {
 }
 
 /// Nanoseconds since 1970 of a date and time as ISO 8601 has it, without which a row's time is a
-/// number: `2024-05-01T12:00:00.250Z`, also with a space in the middle. An offset from UTC is not
-/// looked at, because times count from the first row.
+/// number: `2024-05-01T12:00:00.250Z`, also with a space in the middle. An offset from UTC, as
+/// `+02:00`, `+0200` or `+02`, is taken away: it may change within a file. Without one it is UTC.
 fn civil_nanos(cell: &str) -> Option<i128> {
     let (date, time) = cell.split_once(['T', ' '])?;
     let mut date = date.splitn(3, '-').map(|part| part.parse::<i64>().ok());
@@ -300,6 +318,7 @@ fn civil_nanos(cell: &str) -> Option<i128> {
         return None;
     }
     let end = time.find(['Z', '+', '-']).unwrap_or(time.len());
+    let offset = offset_minutes(time[end..].trim_end())?;
     let mut parts = time[..end].splitn(3, ':');
     let (hour, minute) = (parts.next()?.parse::<i64>().ok()?, parts.next()?.parse::<i64>().ok()?);
     let second = parts.next().map_or(Some(0.0), number)?;
@@ -310,8 +329,25 @@ fn civil_nanos(cell: &str) -> Option<i128> {
     let year = if month <= 2 { year - 1 } else { year };
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     let days = 365 * year + year / 4 - year / 100 + year / 400 + day_of_year - 719_468;
-    let seconds = i128::from(days * 86_400 + hour * 3_600 + minute * 60);
+    let seconds = i128::from(days * 86_400 + hour * 3_600 + (minute - offset) * 60);
     Some(seconds * 1_000_000_000 + (second * 1e9).round() as i128)
+}
+
+/// Minutes east of UTC.
+fn offset_minutes(text: &str) -> Option<i64> {
+    let (sign, digits) = match text.as_bytes() {
+        [] | [b'Z'] => return Some(0),
+        [b'+', ..] => (1, &text[1..]),
+        [b'-', ..] => (-1, &text[1..]),
+        _ => return None,
+    };
+    let digits = digits.replacen(':', "", 1);
+    if !matches!(digits.len(), 2 | 4) || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let hours = digits[..2].parse::<i64>().ok()?;
+    let minutes = if digits.len() == 4 { digits[2..].parse::<i64>().ok()? } else { 0 };
+    (hours < 24 && minutes < 60).then_some(sign * (60 * hours + minutes))
 }
 
 #[cfg(test)]
@@ -323,8 +359,21 @@ mod tests {
         let s = |cell: &str| civil_nanos(cell).map(|ns| ns as f64 / 1e9);
         assert_eq!(s("1970-01-01T00:00:00Z"), Some(0.0));
         assert_eq!(s("2024-02-29 23:59:59.5"), Some(1_709_251_199.5));
-        assert_eq!(s("2024-03-01T00:00:00+01:00"), Some(1_709_251_200.0));
-        for not in ["", "12:00", "2024-13-01T00:00:00", "2024-01-01", "1-2-3 4:5", "a b"] {
+        for (east, hours) in [("+01:00", -1.0), ("-0530", 5.5), ("+02", -2.0), ("Z ", 0.0)] {
+            let shifted = Some(1_709_251_200.0 + 3_600.0 * hours);
+            assert_eq!(s(&format!("2024-03-01T00:00:00{east}")), shifted, "{east}");
+        }
+        for not in [
+            "",
+            "12:00",
+            "2024-13-01T00:00:00",
+            "2024-01-01",
+            "1-2-3 4:5",
+            "a b",
+            "2024-03-01T00:00:00+1",
+            "2024-03-01T00:00:00+25:00",
+            "2024-03-01T00:00:00Zulu",
+        ] {
             assert_eq!(s(not), None, "{not}");
         }
     }

@@ -59,6 +59,13 @@ fn a_table_is_the_same_in_every_dress() {
                  2020-01-01T00:00:01Z,0\n2020-01-01T00:00:01.5Z,7.008\n";
     let both = [gzip(&csv[..30]), gzip(&csv[30..])].concat();
     let frames = [zstd(&csv[..30]), zstd(&csv[30..])].concat();
+    // An index of what is packed, as programs that do it in parallel write it.
+    let skipped: &[u8] = b"\x5a\x2a\x4d\x18\x03\0\0\0abc";
+    let empty: &[u8] = b"\x50\x2a\x4d\x18\0\0\0\0";
+    let with_skipped = [skipped, &zstd(&csv[..30]), empty, skipped, &zstd(&csv[30..]), skipped];
+    let swapped = ROWS.iter().map(|(time, rate)| format!("{rate} 7 {time}\n")).collect::<String>();
+    let summer = "time,mbps\n2024-10-27T02:59:59.5+02:00,1.463\n2024-10-27T02:00:00+01:00,1.556\n\
+                  2024-10-27T01:00:00.5Z,0\n2024-10-27T02:00:01+0100,7.008\n";
     let dresses: Vec<(&str, Vec<u8>)> = vec![
         ("plain", csv.clone().into()),
         (
@@ -94,6 +101,10 @@ fn a_table_is_the_same_in_every_dress() {
         ("two members of gzip", both),
         ("zstd", zstd(&csv)),
         ("two frames of zstd", frames),
+        ("frames of zstd that hold nothing", with_skipped.concat()),
+        ("names behind #", format!("# by hand, today\n#rate_mbps n time_s\n{swapped}").into()),
+        ("a comment that names nothing", format!("# measured, today\n{}", rows(",", "\n")).into()),
+        ("the end of summer time", summer.into()),
     ];
     for (name, file) in dresses {
         let trace = read(file, &TraceOptions::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -275,6 +286,8 @@ fn what_is_no_trace_is_told_in_one_line_with_what_to_write() {
         (b"1\n2\0\n", &usual, "line 2: it is no text"),
         (b"\x1f\x8bno gzip", &usual, "cannot be read"),
         (b"\x28\xb5\x2f\xfdno zstd", &usual, "cannot be read"),
+        (b"\x5a\x2a\x4d\x18\xff\xff\xff\xffshort", &usual, "cannot be read"),
+        (b"\x5a\x2a\x4d\x18\x01\0\0\0x", &usual, "the trace is empty"),
     ];
     for (file, options, says) in cases {
         let name = String::from_utf8_lossy(file).into_owned();

@@ -116,6 +116,41 @@ fn no_field_of_a_path_is_dropped_in_silence() {
 }
 
 #[test]
+fn no_field_of_what_begins_again_is_dropped_in_silence() {
+    let before = "cc = \"cubic\"\nduration = \"4s\"\npath = { rate = \"8mbit\", rtt = \"20ms\", ";
+    let table = |name, before: String, list, after| Table {
+        name,
+        before: Box::leak(before.into_boxed_str()),
+        after,
+        fields: vec![("every", "\"1s\""), ("list", list)],
+    };
+    let spread = vec![("spread", "\"2ms\"")];
+    let tables = [
+        table(
+            "steps",
+            format!("{before}steps = "),
+            "[{ at = \"500ms\", rate = \"2mbit\" }]",
+            " }\n",
+        ),
+        Table {
+            name: "jitter",
+            before: Box::leak(format!("{before}down = [{{ jitter = ").into_boxed_str()),
+            after: " }] }\n",
+            fields: spread,
+        },
+    ];
+    let values = [
+        ("every", "\"2s\""),
+        ("repeat", "2"),
+        ("list", "[{ at = \"300ms\", rate = \"2mbit\" }]"),
+        ("spread", "\"4ms\""),
+        ("distribution", "\"normal\""),
+        ("correlation", "\"50%\""),
+    ];
+    check(&tables, &values, &[]);
+}
+
+#[test]
 fn no_field_of_a_link_is_dropped_in_silence() {
     let before = "cc = \"cubic\"\nduration = \"2s\"\nlink = [";
     let link = |name, fields| Table { name, before, after: "]\n", fields };

@@ -10,4 +10,5 @@ mod over_sim;
 mod over_tcp_user;
 mod quiche;
 mod refusals;
+mod repeated;
 mod traces;

@@ -92,3 +92,33 @@ fn a_loss_over_time_is_that_of_its_time() {
     let unmet: Vec<_> = plan.judge_runs(&[result]).into_iter().filter(|v| !v.met).collect();
     assert!(unmet.is_empty(), "{unmet:?}");
 }
+
+/// What the series say that the link could carry is what the trace carries, and of a constant link
+/// its rate.
+#[test]
+fn the_capacity_over_time_is_that_of_the_first_link() {
+    let dir = folder();
+    for backend in ["sim", "quic:noq", "tcp:user"] {
+        let backend: BackendChoice = backend.parse().expect(backend);
+        let run = |path: &str| {
+            let text = format!(
+                "cc = \"cubic\"\nduration = \"3800ms\"\npath = {{ {path}, rtt = \"20ms\" }}\n"
+            );
+            run(dir.path(), backend, &text)
+        };
+        let result = run("trace = \"rates.csv\", buffer = \"60kB\"");
+        let mut from = 0.0;
+        let mut megabits = 0.0;
+        for row in &result.series {
+            megabits += row.capacity_mbps.expect("a bottleneck") * (row.t_s - from);
+            from = row.t_s;
+        }
+        // Two rounds of 1.9 s, which carry 0.4 s at 20 Mbit/s, 0.4 s at 5 and 0.5 s at 12.
+        assert!((megabits - 2.0 * 16.0).abs() < 0.2, "{backend}: {megabits} Mbit until {from} s");
+        assert!(result.series.iter().any(|row| row.capacity_mbps == Some(0.0)), "{backend}");
+        let result = run("rate = \"9mbit\"");
+        assert!(result.series.len() > 50);
+        let is_9 = |mbps: f64| (mbps - 9.0).abs() < 0.001;
+        assert!(result.series.iter().all(|row| row.capacity_mbps.is_some_and(is_9)), "{backend}");
+    }
+}

@@ -450,7 +450,7 @@ fn a_shorter_delay_lets_nothing_overtake() {
 #[test]
 fn jitter_is_uniform_and_keeps_the_order() {
     const N: u64 = 100_000;
-    let mut path = path(vec![ElementConfig::Jitter(ns(1_000))]);
+    let mut path = path(vec![ElementConfig::Jitter(ns(1_000).into())]);
     // Far enough apart that no packet holds up another.
     for i in 0..N {
         path.send(at(i * 10_000), 100, i).expect("nothing is lost");
@@ -460,7 +460,7 @@ fn jitter_is_uniform_and_keeps_the_order() {
     let mean = extra.iter().sum::<u64>() as f64 / N as f64;
     assert!((mean - 500.0).abs() < 5.0, "{mean}: 5 sigma are 4.6");
     // So close that almost each would overtake another.
-    let mut path = self::path(vec![ElementConfig::Jitter(ns(1_000))]);
+    let mut path = self::path(vec![ElementConfig::Jitter(ns(1_000).into())]);
     for i in 0..1_000 {
         path.send(at(i), 100, i).expect("nothing is lost");
     }

@@ -2,6 +2,7 @@
 
 mod common;
 mod elements;
+mod jitter;
 mod oracles;
 mod path;
 mod properties;

@@ -2,9 +2,9 @@
 
 use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::{
-    CoDelConfig, DualPi2Config, Ecn, ElementConfig, Event, FqCoDelConfig, Header, Link, LossConfig,
-    Path, PathConfig, PathStats, PieConfig, Probability, QueueConfig, QueueLimit, RateConfig,
-    RedConfig, Selection, Series, StepConfig,
+    CoDelConfig, Distribution, DualPi2Config, Ecn, ElementConfig, Event, FqCoDelConfig, Header,
+    JitterConfig, Link, LossConfig, Path, PathConfig, PathStats, PieConfig, Probability,
+    QueueConfig, QueueLimit, RateConfig, RedConfig, Selection, Series, StepConfig,
 };
 use proptest::prelude::*;
 
@@ -147,6 +147,10 @@ fn loss() -> impl Strategy<Value = LossConfig> {
     ]
 }
 
+fn distribution() -> impl Strategy<Value = Distribution> {
+    prop_oneof![Just(Distribution::Uniform), Just(Distribution::Normal), Just(Distribution::Pareto)]
+}
+
 fn element() -> impl Strategy<Value = ElementConfig> {
     let bucket = || (rate(), 1500..9_000_u64);
     prop_oneof![
@@ -176,7 +180,15 @@ fn element() -> impl Strategy<Value = ElementConfig> {
             let period = Some(Duration::from_nanos(2 * step));
             ElementConfig::DelaySeries(Series::new(steps, period).expect("valid"))
         }),
-        delay().prop_map(ElementConfig::Jitter),
+        (0..300_000_000_u64, 1..90_000_000_u64).prop_map(|(start, length)| {
+            let [from, to] = [start + 1, start + 1 + length].map(Duration::from_nanos);
+            let steps = [(Duration::ZERO, false), (from, true), (to, false)];
+            let period = Some(to + Duration::from_nanos(length));
+            ElementConfig::BlackholeSeries(Series::new(steps, period).expect("valid"))
+        }),
+        (delay(), distribution(), probability()).prop_map(|(spread, distribution, correlation)| {
+            ElementConfig::Jitter(JitterConfig { spread, distribution, correlation })
+        }),
         (selection(), delay())
             .prop_map(|(packets, delay)| ElementConfig::Reordering { packets, delay }),
         (delay(), queue(), 1..5_u32).prop_map(|(interval, burst, keep_one_in)| {

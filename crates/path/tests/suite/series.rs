@@ -100,3 +100,41 @@ fn a_trace_carries_1500_bytes_at_each_of_its_times() {
     assert_eq!(trace.bytes_between(ms(0), ms(10)), 30_000);
     assert_eq!(trace.bytes_between(ms(10), ms(12)), 6_000);
 }
+
+#[test]
+fn an_outage_comes_back_in_every_round() {
+    let outages = series(vec![(0, false), (30, true), (60, false)], 100);
+    let mut path = path(vec![ElementConfig::BlackholeSeries(outages)]);
+    let passes = |now: &u64| path.send(at(*now), 100, *now).is_ok();
+    let passed: Vec<u64> =
+        [0, 29, 30, 59, 60, 99, 130, 159, 160, 7_045, 7_060].into_iter().filter(passes).collect();
+    assert_eq!(passed, [0, 29, 60, 99, 160, 7_060]);
+    assert!(drain(&mut path).1.is_empty(), "told when they were sent");
+}
+
+/// One walk for many times, beside a sum for each of them.
+#[test]
+fn bytes_until_many_times_are_those_until_each() {
+    let rates = [7_000_000_000, 0, 3_000_000_000, 11].map(Rate::from_bytes_per_sec);
+    let steps: Vec<_> = [0, 700, 701, 4_000].into_iter().zip(rates).collect();
+    let endless = steps.iter().map(|(at, rate)| (ns(*at), *rate)).collect::<Vec<_>>();
+    let looped = series(steps, 5_000);
+    for rate in [
+        RateConfig::Series(looped.clone()),
+        RateConfig::Series(looped.later(ns(333))),
+        RateConfig::Series(Series::new(endless.clone(), None).expect("a series")),
+        RateConfig::Steps(endless),
+        RateConfig::Constant(rates[0]),
+        RateConfig::Trace([ns(3), ns(900), ns(5_000)].into()),
+    ] {
+        let mut times = vec![ns(0)];
+        let mut seed = 1_u64;
+        for _ in 0..2_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let step = [0, 1, 40, 333, 5_000, 17_001, 90_000][(seed >> 33) as usize % 7];
+            times.push(*times.last().expect("a time") + ns(step));
+        }
+        let each: Vec<u64> = times.iter().map(|to| rate.bytes_between(ns(0), *to)).collect();
+        assert!(rate.bytes_until(&times) == each, "{rate:?}");
+    }
+}

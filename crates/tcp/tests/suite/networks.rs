@@ -97,7 +97,9 @@ impl Dice {
         }
         row.push(ElementConfig::Delay(Duration::from_micros(self.between(1, 300_000))));
         if self.one_in(3) {
-            row.push(ElementConfig::Jitter(Duration::from_micros(self.between(10, 100_000))));
+            row.push(ElementConfig::Jitter(
+                Duration::from_micros(self.between(10, 100_000)).into(),
+            ));
         }
         for _ in 0..self.below(3) {
             let packets = Selection::Random(self.chance(30));

@@ -1,6 +1,6 @@
 //! The checks: each a figure of one course's record, and the sense in which it is good.
 
-use super::course::RTT_S;
+use super::course::{GIVEN, RTT_S};
 use super::view::{View, burst_quantile};
 
 /// Direction in which a figure is better, and by how much it may differ for nothing.
@@ -40,7 +40,7 @@ const fn check(
 use Sense::{Less, More};
 
 /// All of them, in the order of the table.
-pub(super) const CHECKS: [Check; 30] = [
+pub(super) const CHECKS: [Check; 37] = [
     check("fills the path", "clean", "%", More, 8.0, |v| {
         percent(v.utilization(v.start + 3.0, v.end_or(22.0)))
     }),
@@ -115,12 +115,51 @@ pub(super) const CHECKS: [Check; 30] = [
     check("losses at 2 s", "long", "%", Less { slack: 1.0 }, 44.0, |v| share(v.loss(10.0, 40.0))),
     check("fair to itself", "itself", "Jain", More, 28.0, jain),
     check("fair to CUBIC", "cubic", "Jain", More, 28.0, jain),
+    check("fills your path", GIVEN, "%", More, 5.0, |v| {
+        let (from, to) = settled(v)?;
+        percent(v.utilization(from, to))
+    }),
+    check("usual burst there", GIVEN, "pkts", Less { slack: 4.0 }, 5.0, |v| {
+        let (from, to) = settled(v)?;
+        bursts(v, from, to)
+    }),
+    check("time to 80 % of its rate", GIVEN, "s", Less { slack: 0.5 }, 5.0, |v| Ok(ramp(v))),
+    check("queue at the start, p99", GIVEN, "ms", Less { slack: 20.0 }, 5.0, |v| {
+        let (from, _) = settled(v)?;
+        ms(v.queue(v.start, from, 0.99))
+    }),
+    check("queue, median", GIVEN, "ms", Less { slack: 5.0 }, 5.0, |v| {
+        let (from, to) = settled(v)?;
+        ms(v.queue(from, to, 0.5))
+    }),
+    check("queue, p95", GIVEN, "ms", Less { slack: 5.0 }, 5.0, |v| {
+        let (from, to) = settled(v)?;
+        ms(v.queue(from, to, 0.95))
+    }),
+    check("losses there", GIVEN, "%", Less { slack: 0.5 }, 5.0, |v| {
+        let (from, to) = settled(v)?;
+        share(v.loss(from, to))
+    }),
 ];
 
 impl View {
     /// The end of the observation, or this if that is earlier.
     fn end_or(&self, latest: f64) -> f64 {
         self.ended.unwrap_or(self.end).min(latest)
+    }
+}
+
+/// The time after the start on a given path: three seconds, and ten round trips of a long one.
+fn settled(v: &View) -> Result<(f64, f64), String> {
+    let rtt = v.empty_rtt();
+    let (from, to) = (v.start + f64::max(3.0, 10.0 * rtt), v.ended_or_end());
+    match to - from >= f64::max(2.0, 5.0 * rtt) {
+        true => Ok((from, to)),
+        false => Err(format!(
+            "a verdict on a round trip of {:.0} ms takes {:.0} s; write a longer --duration",
+            1e3 * rtt,
+            from - v.start + f64::max(2.0, 5.0 * rtt)
+        )),
     }
 }
 
@@ -144,8 +183,11 @@ fn bursts(v: &View, from: f64, to: f64) -> Result<f64, String> {
 fn ramp(v: &View) -> f64 {
     let step = 0.1;
     let rates = v.rates(v.start, v.end, step);
-    let want = 0.8 * v.rate_at(v.start);
-    let there = rates.windows(2).position(|w| (w[0] + w[1]) / 2.0 >= want);
+    let is_there = |i: usize| {
+        let from = v.start + i as f64 * step;
+        (rates[i] + rates[i + 1]) * step >= 0.8 * v.capacity(from, from + 2.0 * step)
+    };
+    let there = (0..rates.len().saturating_sub(1)).find(|i| rates[*i] > 0.0 && is_there(*i));
     there.map_or(v.end - v.start, |i| (i + 2) as f64 * step)
 }
 

@@ -1,6 +1,7 @@
 //! The paths that a sender has to run on, each a scenario file's text without its flows.
 
-use std::path::Path;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 
 use fullpipe_cc::Duration;
 
@@ -21,15 +22,13 @@ pub enum Company {
 }
 
 /// A path, and how long the command runs on it.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Course {
     /// Its name in the results.
     pub name: &'static str,
     /// In words: what is special about it.
-    pub about: &'static str,
-    /// The path's text; `{u}` stands for what the way of the ACKs has where that is not the same as
-    /// the way of the data.
-    path: &'static str,
+    pub about: Cow<'static, str>,
+    path: PathText,
     /// For how long, in seconds.
     pub span_s: u64,
     /// Its senders.
@@ -38,6 +37,20 @@ pub struct Course {
     pub quick: bool,
 }
 
+/// The text of a course's path.
+#[derive(Clone, PartialEq, Debug)]
+enum PathText {
+    /// One of ours; `{u}` stands for what the way of the ACKs has where that is not the same as the
+    /// way of the data.
+    OfData(&'static str),
+    /// That of options or a file: the tables, the folder of its traces, and the seed. True if the
+    /// data takes its way back.
+    Given { tables: String, dir: PathBuf, seed: u64, is_up: bool },
+}
+
+/// Name of the course whose path somebody gives.
+pub const GIVEN: &str = "your path";
+
 const fn alone(
     name: &'static str,
     about: &'static str,
@@ -45,7 +58,19 @@ const fn alone(
     span_s: u64,
     quick: bool,
 ) -> Course {
+    let (about, path) = (Cow::Borrowed(about), PathText::OfData(path));
     Course { name, about, path, span_s, company: Company::Alone, quick }
+}
+
+const fn beside(
+    company: Company,
+    name: &'static str,
+    about: &'static str,
+    path: &'static str,
+    span_s: u64,
+) -> Course {
+    let (about, path) = (Cow::Borrowed(about), PathText::OfData(path));
+    Course { name, about, path, span_s, company, quick: false }
 }
 
 /// Round trip without queues, of all but the path with a long one.
@@ -56,7 +81,7 @@ pub(super) const RTT_S: f64 = 0.04;
 const WAY_BACK: &str = "{ bottleneck = { rate = \"20mbit\", buffer = \"2bdp\" } }";
 
 /// All of them, in the order in which they are run.
-pub const COURSES: [Course; 16] = [
+pub static COURSES: [Course; 16] = [
     alone(
         "clean",
         "20 Mbit/s, 40 ms, a buffer of 2 BDP",
@@ -157,26 +182,20 @@ pub const COURSES: [Course; 16] = [
         45,
         false,
     ),
-    Course {
-        company: Company::Itself,
-        ..alone(
-            "itself",
-            "the command twice on one path",
-            "rate = \"20mbit\"\nrtt = \"40ms\"\nbuffer = \"2bdp\"",
-            30,
-            false,
-        )
-    },
-    Course {
-        company: Company::Cubic,
-        ..alone(
-            "cubic",
-            "the command beside one flow of CUBIC",
-            "rate = \"20mbit\"\nrtt = \"40ms\"\nbuffer = \"2bdp\"",
-            30,
-            false,
-        )
-    },
+    beside(
+        Company::Itself,
+        "itself",
+        "the command twice on one path",
+        "rate = \"20mbit\"\nrtt = \"40ms\"\nbuffer = \"2bdp\"",
+        30,
+    ),
+    beside(
+        Company::Cubic,
+        "cubic",
+        "the command beside one flow of CUBIC",
+        "rate = \"20mbit\"\nrtt = \"40ms\"\nbuffer = \"2bdp\"",
+        30,
+    ),
 ];
 
 impl Course {
@@ -185,18 +204,44 @@ impl Course {
         COURSES.iter().find(|course| course.name == name)
     }
 
-    /// The path's text with these flows.
+    /// A path of somebody's own: tables of a scenario file as they are written there, the folder in
+    /// which its traces are looked for, and the seed of what is random on it.
+    pub fn given(about: String, tables: String, dir: &Path, seed: u64, span_s: u64) -> Self {
+        let path = PathText::Given { tables, dir: dir.to_owned(), seed, is_up: false };
+        let company = Company::Alone;
+        Self { name: GIVEN, about: about.into(), path, span_s, company, quick: true }
+    }
+
+    /// The same for a command whose data goes up: our own senders are simulated there then.
+    #[must_use]
+    pub fn upwards(&self) -> Self {
+        let mut course = self.clone();
+        if let PathText::Given { is_up, .. } = &mut course.path {
+            *is_up = true;
+        }
+        course
+    }
+
+    /// True if our own senders send upwards on it.
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.path, PathText::Given { is_up: true, .. })
+    }
+
+    /// A scenario's text with these flows; `seed` is that of a course of ours.
     pub(super) fn toml(&self, flows: &str, seed: u64) -> String {
         let up = |elements: &str| format!("up = [{elements}{WAY_BACK}]");
-        let path = match self.path.split_once("{u:") {
-            Some((path, element)) => {
-                let element = element.strip_suffix('}').unwrap_or(element);
-                format!("{path}{}", up(&format!("{element}, ")))
-            }
-            None => format!("{}\n{}", self.path, up("")),
+        let (path, seed) = match &self.path {
+            PathText::OfData(text) => match text.split_once("{u:") {
+                Some((path, element)) => {
+                    let element = element.strip_suffix('}').unwrap_or(element);
+                    (format!("[path]\n{path}{}", up(&format!("{element}, "))), seed)
+                }
+                None => (format!("[path]\n{text}\n{}", up("")), seed),
+            },
+            PathText::Given { tables, seed, .. } => (tables.clone(), *seed),
         };
         format!(
-            "name = \"{}\"\nduration = \"{}s\"\nseed = {seed}\n{flows}\n[path]\n{path}\n",
+            "name = \"{}\"\nduration = \"{}s\"\nseed = {seed}\n{flows}\n{path}\n",
             self.name, self.span_s
         )
     }
@@ -204,16 +249,29 @@ impl Course {
     /// The plan with these flows.
     pub(super) fn plan(&self, flows: &str, seed: u64) -> Result<Plan, String> {
         let text = self.toml(flows, seed);
-        Plan::parse(&text, "judge", "judge", Path::new(""), Edition::default())
-            .map_err(|error| error.to_string())
+        let dir = match &self.path {
+            PathText::OfData(_) => Path::new(""),
+            PathText::Given { dir, .. } => dir,
+        };
+        Plan::parse(&text, "judge", "judge", dir, Edition::default())
+            .map_err(|error| format!("{}: {}", error.field, error.message))
     }
 
-    /// The path for a command whose data goes up, or comes down.
+    /// The path for a command whose data goes up, or comes down. One that somebody gave is as it
+    /// was given.
     ///
     /// # Errors
-    /// None but for a mistake in this module, which the tests exclude.
+    /// The given path has cross traffic, which a verdict does not know, or is several paths.
     pub fn path(&self, is_up: bool) -> Result<ProgramPath, String> {
-        ProgramPath::of(&self.plan("cc = \"bbr3\"", 1)?, is_up)
+        let is_given = matches!(self.path, PathText::Given { .. });
+        let path = ProgramPath::of(&self.plan("cc = \"bbr3\"", 1)?, is_up && !is_given)?;
+        match path.cross.is_empty() {
+            true => Ok(path),
+            false => {
+                Err("a verdict is on a sender without cross traffic; leave out [[cross]]"
+                    .to_owned())
+            }
+        }
     }
 
     /// The time in seconds after which there is something to judge.

@@ -17,12 +17,12 @@ mod view;
 
 use std::collections::BTreeMap;
 
-pub use course::{COURSES, Company, Course};
+pub use course::{COURSES, Company, Course, GIVEN};
 pub use defect::Defect;
 pub(crate) use kind::is_flat;
 pub use kind::{Kind, Looks};
 pub use ours::{Sender, simulate};
-pub use report::{junit, page, table, text};
+pub use report::{drawings_of_runs, junit, page, page_of_runs, table, text};
 pub use verdict::{Grade, Judged, Judgement, Limits, courses};
 pub use view::View;
 pub(crate) use view::{at_quantile, burst_quantile};

@@ -56,7 +56,8 @@ pub fn simulate(
     seed: u64,
     stop: &AtomicBool,
 ) -> Result<View, RunError> {
-    let flow = format!("[[flow]]\n{}\n", sender.flow);
+    let direction = if course.is_up() { "direction = \"up\"\n" } else { "" };
+    let flow = format!("[[flow]]\n{}\n{direction}", sender.flow);
     let flows = match course.company {
         Company::Alone => flow,
         Company::Itself => format!("{flow}count = 2\n"),

@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use super::Views;
-use super::course::COURSES;
+use super::course::{COURSES, GIVEN};
 use super::verdict::{Grade, Judged, Judgement};
+use crate::program::{ProgramResult, ProgramSample};
 use fullpipe_lab::output::page::{self, escape};
 use fullpipe_lab::output::plot::{Drawing, Line, Panel, PlotError};
 use fullpipe_lab::output::table::{Table, number};
@@ -78,11 +79,60 @@ pub fn text(judged: &Judged) -> String {
     text
 }
 
+/// The course of a path: its name, what is special about it, the rate and the queue over time.
+type Course<'a> = (&'a str, &'a str, [Vec<(f64, f64)>; 2]);
+
 /// A page with the table, the defects, and the rate and the queue on each course.
 ///
 /// # Errors
 /// A plot cannot be drawn.
 pub fn page(judged: &Judged, views: &Views) -> Result<String, PlotError> {
+    let series = |name: &str| views.get(name).map(|view| view.series(STEP_S));
+    render(judged, &courses_with(series))
+}
+
+/// The same of results that were kept: of the direction that carried the data.
+///
+/// # Errors
+/// A plot cannot be drawn.
+pub fn page_of_runs(judged: &Judged, runs: &[ProgramResult]) -> Result<String, PlotError> {
+    render(judged, &courses_of(runs))
+}
+
+/// The plots of that page, each with the name of its path.
+pub fn drawings_of_runs(runs: &[ProgramResult]) -> Vec<(String, Drawing)> {
+    let all = courses_of(runs).into_iter();
+    all.map(|(name, _, series)| (name.to_owned(), drawing(series))).collect()
+}
+
+fn courses_of(runs: &[ProgramResult]) -> Vec<Course<'static>> {
+    courses_with(|name| {
+        // The last one with a name, where a run was made again.
+        let run = runs.iter().rev().find(|run| run.path == name)?;
+        let way = usize::from(run.up.payload_bytes > run.down.payload_bytes);
+        let each = |value: fn(&ProgramSample) -> [f64; 2]| {
+            run.series.iter().map(|row| (row.at_s, value(row)[way])).collect()
+        };
+        Some([each(|row| row.mbps), each(|row| row.queue_ms)])
+    })
+}
+
+/// All paths of which there is something.
+fn courses_with(series: impl Fn(&str) -> Option<[Vec<(f64, f64)>; 2]>) -> Vec<Course<'static>> {
+    let ours = COURSES.iter().map(|course| (course.name, course.about.as_ref()));
+    let all = ours.chain([(GIVEN, "the path of the options")]);
+    all.filter_map(|(name, about)| Some((name, about, series(name)?))).collect()
+}
+
+fn drawing([rates, queue]: [Vec<(f64, f64)>; 2]) -> Drawing {
+    let time = "time, s";
+    Drawing::of(vec![
+        Panel::new("Delivered", time, "Mbit/s").with(Line::new("rate", rates)),
+        Panel::new("Queueing delay", time, "ms").with(Line::new("queue", queue)),
+    ])
+}
+
+fn render(judged: &Judged, courses: &[Course<'_>]) -> Result<String, PlotError> {
     let mut page = page::head("A verdict on a sender");
     let _ = writeln!(page, "<h1>A verdict on a sender</h1>");
     let _ = writeln!(page, "<p>It looks like {}.</p>", escape(&judged.looks_like));
@@ -91,17 +141,10 @@ pub fn page(judged: &Judged, views: &Views) -> Result<String, PlotError> {
         let _ = writeln!(page, "<p><strong>{name}</strong>: {about}</p>");
     }
     page::html_table(&mut page, &table(judged));
-    for (i, course) in COURSES.iter().enumerate() {
-        let Some(view) = views.get(course.name) else { continue };
-        let (name, about) = (escape(course.name), escape(course.about));
+    for (i, (name, about, series)) in courses.iter().enumerate() {
+        let (name, about) = (escape(name), escape(about));
         let _ = writeln!(page, "<section>\n<h2>{name}</h2>\n<p>{about}</p>");
-        let [rates, queue] = view.series(STEP_S);
-        let time = "time, s";
-        let drawing = Drawing::of(vec![
-            Panel::new("Delivered", time, "Mbit/s").with(Line::new("rate", rates)),
-            Panel::new("Queueing delay", time, "ms").with(Line::new("queue", queue)),
-        ]);
-        page::plot(&mut page, &format!("course-{i}"), &drawing)?;
+        page::plot(&mut page, &format!("course-{i}"), &drawing(series.clone()))?;
         page.push_str("</section>\n");
     }
     page.push_str(&page::foot(", fullpipe judge"));

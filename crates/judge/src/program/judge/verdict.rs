@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Views;
 use super::check::{CHECKS, Check, Sense};
-use super::course::{COURSES, Course};
+use super::course::{COURSES, Course, GIVEN};
 use super::defect::{Defect, defects};
 use super::kind::Looks;
 use super::ours::{Sender, simulate};
@@ -22,6 +22,10 @@ const GOOD_MULTIPLE: f64 = 2.0;
 /// Limits that none of ours reaches, noise taken into account: factors of the worst of them.
 const BROKEN_SHARE: f64 = 0.5;
 const BROKEN_MULTIPLE: f64 = 1.5;
+
+/// The line about the kind where there is one path alone.
+const ONE_PATH: &str = "not judged on one path, and neither are defects and fairness: without options about the \
+                        path there are sixteen paths for that";
 
 /// A grade. The order is from the best to the worst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -118,7 +122,9 @@ impl Judged {
     /// Of a sender that ran on these courses. `missing` has the reason for each course without a
     /// view.
     pub fn of(views: &Views, missing: &BTreeMap<&'static str, String>, limits: &Limits) -> Self {
-        let pauses = views.get("clean").is_some_and(|v| v.pause().is_some());
+        let is_given = views.contains_key(GIVEN);
+        let pauses = ["clean", GIVEN].iter().filter_map(|name| views.get(name));
+        let pauses = pauses.map(View::pause).any(|pause| pause.is_some());
         let checks = CHECKS.iter().zip(&limits.0).filter_map(|(check, ours)| {
             let figure = match (views.get(check.course), missing.get(check.course)) {
                 (Some(_), _) if pauses && check.sense == Sense::More => {
@@ -133,7 +139,11 @@ impl Judged {
         let checks = checks.collect();
         let looks = Looks::of(views);
         let defects = defects(views, &looks);
-        Self { checks, looks, looks_like: looks.to_string(), defects }
+        let looks_like = match is_given {
+            true => ONE_PATH.to_owned(),
+            false => looks.to_string(),
+        };
+        Self { checks, looks, looks_like, defects }
     }
 
     /// True if something is broken or has the name of a defect.

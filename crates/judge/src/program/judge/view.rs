@@ -1,5 +1,8 @@
 //! Figures of a record: pure functions of what was on the wire.
 
+use std::borrow::Cow;
+
+use fullpipe_cc::Duration;
 use fullpipe_path::{DropReason, ElementConfig, PathConfig, RateConfig};
 
 use crate::program::{Fate, ProgramPath, WirePacket, WireRecord};
@@ -29,6 +32,8 @@ pub struct View {
     config: PathConfig,
     /// From the path's far end to the sender.
     way_back: f64,
+    /// The round trip without queues.
+    empty_rtt: f64,
     /// The end of the observation.
     pub(super) end: f64,
     /// The time at which the sender ended by itself.
@@ -73,6 +78,7 @@ impl View {
             main: 0,
             config: config.clone(),
             way_back: seconds(back.least_delay().as_nanos()),
+            empty_rtt: seconds((back.least_delay() + config.least_delay()).as_nanos()),
             end: end_s,
             ended: ended_s,
         };
@@ -131,23 +137,45 @@ impl View {
         self.packets.iter().filter(is_in).map(|p| p.bytes).sum()
     }
 
-    /// Bytes a second that the path carries at a time.
-    pub(super) fn rate_at(&self, t: f64) -> f64 {
-        let rates = self.config.row.iter().filter_map(|element| match element {
-            ElementConfig::Bottleneck { rate: RateConfig::Constant(rate), .. }
-            | ElementConfig::Policer { rate, .. } => Some(*rate),
-            ElementConfig::Bottleneck { rate: RateConfig::Steps(steps), .. } => {
-                let step = steps.iter().rev().find(|(at, _)| seconds(at.as_nanos()) <= t);
-                step.map(|(_, rate)| *rate)
+    /// The round trip without queues, in seconds.
+    pub(super) fn empty_rtt(&self) -> f64 {
+        self.empty_rtt
+    }
+
+    /// The rates that nothing passes the path faster than.
+    fn limits(&self) -> impl Iterator<Item = Cow<'_, RateConfig>> {
+        self.config.row.iter().filter_map(|element| match element {
+            ElementConfig::Bottleneck { rate, .. } => Some(Cow::Borrowed(rate)),
+            ElementConfig::Policer { rate, .. } | ElementConfig::Shaper { rate, .. } => {
+                Some(Cow::Owned((*rate).into()))
             }
             _ => None,
+        })
+    }
+
+    /// Bytes a second that the path carries at a time; the mean of a rate that is a series.
+    pub(super) fn rate_at(&self, t: f64) -> f64 {
+        let rates = self.limits().map(|rate| match rate.as_ref() {
+            RateConfig::Steps(steps) => {
+                let step = steps.iter().rev().find(|(at, _)| seconds(at.as_nanos()) <= t);
+                step.map_or_else(|| rate.nominal(), |(_, rate)| *rate)
+            }
+            rate => rate.nominal(),
         });
         rates.map(|rate| rate.as_bytes_per_sec() as f64).fold(f64::INFINITY, f64::min)
     }
 
-    /// The share of the path's rate that came out in a time in which that is constant.
+    /// Bytes that the path can carry from one time to another.
+    pub(super) fn capacity(&self, from: f64, to: f64) -> f64 {
+        let [from, to] =
+            [from, to].map(|t| Duration::from_nanos((t * 1e9).round().max(0.0) as u64));
+        let room = self.limits().map(|rate| rate.bytes_between(from, to) as f64);
+        room.fold(f64::INFINITY, f64::min)
+    }
+
+    /// The share of what the path can carry in a time that came out.
     pub(super) fn utilization(&self, from: f64, to: f64) -> f64 {
-        self.delivered_in(from, to, None) / (self.rate_at(from) * (to - from))
+        self.delivered_in(from, to, None) / self.capacity(from, to)
     }
 
     /// A quantile of the queueing delays of what was sent in a time, in seconds.

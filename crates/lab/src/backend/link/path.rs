@@ -113,6 +113,7 @@ impl RealPath {
             matches!(
                 e,
                 ElementConfig::Blackhole(_)
+                    | ElementConfig::BlackholeSeries(_)
                     | ElementConfig::DelaySteps(_)
                     | ElementConfig::DelaySeries(_)
                     | ElementConfig::Loss(LossConfig::Series(_))
@@ -198,6 +199,7 @@ fn later(path: &PathConfig, lead: Duration) -> PathConfig {
                 *series = series.clone().later(lead);
             }
             ElementConfig::DelaySeries(series) => *series = series.clone().later(lead),
+            ElementConfig::BlackholeSeries(series) => *series = series.clone().later(lead),
             ElementConfig::Loss(LossConfig::Series(series)) => {
                 *series = series.clone().later(lead);
             }

@@ -260,6 +260,18 @@ fn panels(runs: &[&RunResult], courses: &[Course<'_>], bands: &[Band]) -> Vec<Pa
         panels[4].lines.extend(line(course, &moments, |m| m.inflight));
         panels[5].lines.extend(line(course, &moments, |m| m.pacing));
     }
+    let changes = rate.is_none().then(|| runs.iter().find_map(|run| capacity(run))).flatten();
+    if let Some(line) = changes {
+        let most = line.y.iter().copied().fold(0.0, f64::max);
+        for i in [0, 5] {
+            if panels[i].lines.is_empty() {
+                continue;
+            }
+            cut(&mut panels[i], Some(MOST_RATES * most));
+            // Behind the lines.
+            panels[i].lines.insert(0, line.clone());
+        }
+    }
     for (i, what, level) in
         [(0, "the path's rate", rate), (1, "without a queue", rtt), (5, "the path's rate", rate)]
     {
@@ -273,6 +285,22 @@ fn panels(runs: &[&RunResult], courses: &[Course<'_>], bands: &[Band]) -> Vec<Pa
         }
     }
     panels.into_iter().filter(|panel| !panel.lines.is_empty()).collect()
+}
+
+/// The capacity of the first link over time, as the first flow there has it.
+fn capacity(run: &RunResult) -> Option<Line> {
+    let mut rows = run.series.chunk_by(|a, b| a.t_s == b.t_s).filter_map(|rows| rows.first());
+    let mut from = 0.0;
+    let mut points = Vec::new();
+    let mut last = None;
+    for row in &mut rows {
+        // A row's is that of the time before it.
+        points.push((from, row.capacity_mbps?));
+        from = row.t_s;
+        last = row.capacity_mbps;
+    }
+    points.push((from, last?));
+    Some(Line::new("the path's capacity", points).colour("published").kind(Kind::Area))
 }
 
 /// Ends the vertical axis at `most` where values go beyond, and says so.

@@ -34,6 +34,8 @@ pub enum Kind {
     Steps,
     /// A limit or a truth, dashed.
     Dashed,
+    /// The area below steps.
+    Area,
     /// One bar a point.
     Bars,
     /// Not joined: a mark for each.

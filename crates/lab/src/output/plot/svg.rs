@@ -162,7 +162,7 @@ fn legend(area: &Area<'_>, entries: &[Entry]) -> Result<(), DrawError> {
     for e in entries {
         let (x, y) = (e.x as i32, (e.row * ROW + ROW / 2) as i32);
         match e.kind {
-            Kind::Bars => {
+            Kind::Bars | Kind::Area => {
                 let corners = [(x, y - 5), (x + 24, y + 5)];
                 area.draw(&Rectangle::new(corners, e.colour.mix(0.5).filled()))?;
             }
@@ -240,6 +240,14 @@ fn draw_panel(
         }
         for piece in pieces(line, &x, &y, format.points) {
             match line.kind {
+                Kind::Area => {
+                    let ends = piece.first().into_iter().chain(piece.last());
+                    let [first, last] = [0, 1].map(|i| ends.clone().nth(i).map_or(0.0, |p| p.0));
+                    // An axis may end below the values.
+                    let top = piece.into_iter().map(|(a, b)| (a, b.min(y.to)));
+                    let all: Vec<_> = top.chain([(last, y.from), (first, y.from)]).collect();
+                    chart.draw_series([Polygon::new(all, paint.mix(0.25))])?;
+                }
                 Kind::Dashed => {
                     let points = piece.into_iter();
                     chart.draw_series(DashedLineSeries::new(
@@ -355,7 +363,7 @@ fn pieces(line: &Line, x: &PlotAxis, y: &PlotAxis, most: usize) -> Vec<Vec<(f64,
             continue;
         }
         if let Some(piece) = pieces.last_mut() {
-            if line.kind == Kind::Steps
+            if matches!(line.kind, Kind::Steps | Kind::Area)
                 && let Some(&(_, before)) = piece.last()
             {
                 piece.push((a, before));

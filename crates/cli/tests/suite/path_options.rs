@@ -1,0 +1,121 @@
+//! The path on the command line: the same options with the same meaning for each command.
+
+use std::path::Path;
+
+use crate::checks::{json, refused_with};
+use crate::common::{fullpipe, run};
+
+/// Each option with a value, and what the scenario has of it.
+const OPTIONS: [(&[&str], &str); 16] = [
+    (&["--rate", "20mbit"], "rate = \"20mbit\""),
+    (&["--rtt", "60ms"], "rtt = \"60ms\""),
+    (&["--buffer", "50ms"], "buffer = \"50ms\""),
+    (&["--loss", "0.5%"], "loss = \"0.5%\""),
+    (&["--trace", "lte"], "trace = \"lte\""),
+    (&["--queue", "codel"], "queue = \"codel\""),
+    (&["--loss-model", "ge:0.1%,10%"], "gilbert_elliott"),
+    (&["--policer", "25mbit,100kB"], "policer"),
+    (&["--jitter", "2ms"], "{ jitter = \"2ms\" }"),
+    (&["--jitter", "2ms,normal"], "{ jitter = { spread = \"2ms\", distribution = \"normal\" } }"),
+    (
+        &["--jitter", "2ms,pareto,25%"],
+        "{ jitter = { spread = \"2ms\", distribution = \"pareto\", correlation = \"25%\" } }",
+    ),
+    (&["--reorder", "1%,3ms"], "reordering"),
+    (&["--up-rate", "500kbit"], "rate = \"500kbit\""),
+    (&["--up-trace", "wifi"], "trace = \"wifi\""),
+    (&["--up-rate", "500kbit", "--up-buffer", "3pkts"], "buffer = \"3pkts\""),
+    (&["--up-loss", "20%"], "{ loss = \"20%\" }"),
+];
+
+#[test]
+fn each_command_with_a_path_has_each_option() {
+    for command in [&["compare"][..], &["explain"], &["link"], &["judge"], &["peers", "run"]] {
+        let help = run(fullpipe(Path::new("."), &[command, &["--help"]].concat()));
+        let help = String::from_utf8(help.stdout).expect("text");
+        let all = OPTIONS.iter().map(|(option, _)| option[0]).chain(["--scenario", "--seed"]);
+        for option in all {
+            assert!(help.contains(&format!("{option} <")), "{command:?}: no {option}");
+        }
+    }
+}
+
+#[test]
+fn each_option_changes_the_run() {
+    let figures = |options: &[&str]| {
+        let head = ["compare", "--backend", "sim", "--cc", "bbr3", "--duration", "3s", "--json"];
+        let (code, stderr, said) = json(Path::new("."), &[&head, options].concat());
+        assert_eq!(code, Some(0), "{options:?}: {stderr}");
+        let scenario = &said["scenarios"][0];
+        let toml = scenario["toml"].as_str().expect("a text").to_owned();
+        (scenario["runs"][0]["metrics"].clone(), toml)
+    };
+    let (usual, _) = figures(&["--rate", "100mbit"]);
+    for (options, part) in OPTIONS {
+        let (metrics, toml) = figures(options);
+        assert!(toml.contains(part), "{options:?}: {toml}");
+        assert_ne!(metrics, usual, "{options:?} changes nothing");
+    }
+}
+
+const FILE: &str = "name = \"mine\"\ncc = \"reno\"\nduration = \"3s\"\nseed = 7\n\
+    expect = [\"goodput_mbps > 1000\"]\ncross = [{ rate = \"2mbit\", arrivals = \"poisson\" }]\n\
+    path = { rate = \"10mbit\", rtt = \"30ms\", trace = { file = \"x.csv\", columns = { time = \"t\", loss = \"loss\" } }, \
+    steps = { every = \"1s\", list = [{ at = \"700ms\", rate = \"5mbit\" }] } }\n\
+    flow = [{ count = 2 }]\n";
+
+#[test]
+fn a_scenarios_path_carries_other_flows() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // The traces are beside the scenario and not where the command is.
+    let inside = dir.path().join("inside");
+    std::fs::create_dir(&inside).expect("a directory");
+    let file = |name: &str, text: &str| std::fs::write(inside.join(name), text).expect("a file");
+    file("x.csv", "t,loss\n0,0\n1,0.01\n");
+    file("x.toml", FILE);
+    file("one.toml", &FILE.replace("count = 2", "cc = \"cubic\"").replace("> 1000", "> 0"));
+    let metrics = |args: &[&str]| {
+        let (code, stderr, said) = json(dir.path(), args);
+        assert_eq!(code, Some(0), "{args:?}: {stderr}");
+        said["scenarios"][0]["runs"][0]["metrics"].clone()
+    };
+    let compare = ["compare", "--backend", "sim", "--cc", "cubic", "--json", "--scenario"];
+    let compared = metrics(&[&compare[..], &["inside/x.toml"]].concat());
+    assert_eq!(compared, metrics(&["run", "inside/one.toml", "--json"]));
+    let explain = ["explain", "--cc", "cubic", "--scenario", "inside/x.toml", "--json"];
+    let (code, stderr, said) = json(dir.path(), &explain);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(said["truth"]["changes"], true);
+    assert!((2.9..3.1).contains(&said["elapsed_s"].as_f64().expect("the file's")), "{said:.300}");
+}
+
+#[test]
+fn a_path_that_is_none_is_refused_before_anything_runs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, path: &str| {
+        let text = format!("cc = \"cubic\"\npath = {path}\n");
+        std::fs::write(dir.path().join(name), text).expect("a file");
+    };
+    file("x.toml", "{ rate = \"10mbit\", rtt = \"40ms\" }");
+    file("wrong.toml", "{ rate = \"10mbit\" }");
+    file("two.toml", "{ rate = [\"10mbit\", \"20mbit\"], rtt = \"40ms\" }");
+    file("cross.toml", "{ rate = \"10mbit\", rtt = \"40ms\" }\ncross = [{ rate = \"1mbit\" }]");
+    let rows: &[(&[&str], &[&str])] = &[
+        (&["compare", "--scenario", "x.toml", "--rtt", "1ms"], &["--scenario", "--rtt"]),
+        (&["compare", "--scenario", "wrong.toml"], &["wrong.toml:2: path: no rtt"]),
+        (&["explain", "--scenario", "none.toml"], &["none.toml", "No such file"]),
+        (&["explain", "x.toml", "--scenario", "x.toml"], &["--scenario"]),
+        (&["explain", "--jitter", "2ms,cauchy"], &["--jitter", "no distribution", "2ms,pareto"]),
+        (&["judge", "--scenario", "wrong.toml", "--", "true"], &["wrong.toml:2: path: no rtt"]),
+        (&["judge", "--scenario", "two.toml", "--", "true"], &["2 paths"]),
+        (&["judge", "--scenario", "cross.toml", "--", "true"], &["cross"]),
+        (&["judge", "--trace", "lte", "--rate", "1mbit", "--", "true"], &["there is a rate too"]),
+        (&["judge", "--quick", "--rate", "1mbit", "--", "true"], &["--quick", "--rate"]),
+        (&["judge", "--duration", "20s", "--", "true"], &["--duration is that of a path"]),
+        (&["judge", "--rate", "1mbit", "--duration", "2s", "--", "true"], &["from 6 s to an hour"]),
+        (&["judge", "--pcap", "x.pcap", "--rate", "1mbit"], &["--pcap"]),
+        (&["peers", "run", "linux", "--queue", "codl"], &["did you mean codel?"]),
+        (&["peers", "run", "linux", "--scenario", "two.toml"], &["2 paths"]),
+    ];
+    refused_with(dir.path(), rows);
+}

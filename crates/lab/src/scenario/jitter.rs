@@ -1,0 +1,76 @@
+//! The element `jitter`: a time, or a table with the distribution.
+
+use std::fmt;
+
+use fullpipe_path::{Distribution, JitterConfig, Probability};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+
+use super::quantity::{Share, Time};
+use crate::units;
+
+/// A jitter as the path takes it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JitterField(pub(super) JitterConfig);
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    spread: Time,
+    distribution: Option<Shape>,
+    correlation: Option<Share>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Shape {
+    Uniform,
+    Normal,
+    Pareto,
+}
+
+impl From<Shape> for Distribution {
+    fn from(shape: Shape) -> Self {
+        match shape {
+            Shape::Uniform => Self::Uniform,
+            Shape::Normal => Self::Normal,
+            Shape::Pareto => Self::Pareto,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for JitterField {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = JitterField;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a time like 2ms, or a table like { spread = \"2ms\", distribution = \"normal\" }",
+                )
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<JitterField, E> {
+                let most = units::parse_duration(text).map_err(E::custom)?;
+                Ok(JitterField(most.into()))
+            }
+
+            fn visit_i64<E: Error>(self, number: i64) -> Result<JitterField, E> {
+                self.visit_str(&number.to_string())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<JitterField, A::Error> {
+                let table = Table::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(JitterField(JitterConfig {
+                    spread: table.spread.0,
+                    distribution: table.distribution.map_or(Distribution::Uniform, Into::into),
+                    correlation: table.correlation.map_or(Probability::ZERO, |share| share.0),
+                }))
+            }
+        }
+
+        from.deserialize_any(Reader)
+    }
+}

@@ -1,0 +1,181 @@
+//! Distributions of jitter, with the shapes that Linux's netem has.
+
+use fullpipe_cc::Duration;
+
+use crate::Probability;
+use crate::probability::Dice;
+
+/// The shape of a jitter's distribution.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum Distribution {
+    /// All values from 0 to the spread are equally likely.
+    #[default]
+    Uniform,
+    /// The spread is the standard deviation. The values end four of them from the mean, as those of
+    /// netem's table do, and begin at 0: the mean is 4 spreads and the most 8.
+    Normal,
+    /// Pareto's with the shape 3, scaled as netem's table: `4/3 * (u^(-1/3) - 1)` spreads for a
+    /// uniform `u`, cut at `4 + 2/3`. The mean is 0.634 spreads.
+    Pareto,
+}
+
+/// Delay by chance, which a path's own delay is the least of: 0 and more.
+///
+/// netem's jitter (tc-netem(8)) lies around its delay instead: its `delay 20ms 2ms distribution
+/// normal` is a delay of 12 ms, and a jitter with a spread of 2 ms.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JitterConfig {
+    /// Scale of the distribution.
+    pub spread: Duration,
+    /// Its shape.
+    pub distribution: Distribution,
+    /// Share of the last packet's random number in the next one's, as netem computes it: `(1 - r) *
+    /// new + r * last`. The numbers then are correlated by this much, and lie closer together: the
+    /// variance of a uniform jitter is `(1 - r) / (1 + r)` of the one without.
+    pub correlation: Probability,
+}
+
+impl From<Duration> for JitterConfig {
+    /// A uniform jitter up to this.
+    fn from(spread: Duration) -> Self {
+        Self { spread, distribution: Distribution::Uniform, correlation: Probability::ZERO }
+    }
+}
+
+impl JitterConfig {
+    /// The longest delay.
+    pub fn most(&self) -> Duration {
+        match self.distribution.table() {
+            None => self.spread,
+            Some(table) => scaled(self.spread, u64::from(table[CELLS]) << 16),
+        }
+    }
+}
+
+/// Draws one delay after the other.
+#[derive(Debug)]
+pub(crate) struct Jitter {
+    config: JitterConfig,
+    table: Option<&'static Table>,
+    /// The last number, where the next one depends on it.
+    last: u64,
+    dice: Dice,
+}
+
+impl Jitter {
+    pub(crate) fn new(config: JitterConfig, mut dice: Dice) -> Self {
+        let last = if config.correlation > Probability::ZERO { dice.draw() } else { 0 };
+        Self { table: config.distribution.table(), config, last, dice }
+    }
+
+    pub(crate) fn draw(&mut self) -> Duration {
+        let mut number = self.dice.draw();
+        if self.config.correlation > Probability::ZERO {
+            number = self.config.correlation.between(number, self.last);
+            self.last = number;
+        }
+        match self.table {
+            None => Dice::share(number, self.config.spread),
+            Some(table) => scaled(self.config.spread, quantile(table, number)),
+        }
+    }
+}
+
+/// Spreads in units of 2^-32.
+fn scaled(spread: Duration, by: u64) -> Duration {
+    let nanos = (u128::from(spread.as_nanos()) * u128::from(by)) >> 32;
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// Parts of probability between the table's entries, which are on straight lines.
+const CELLS: usize = 4096;
+
+/// The quantiles of 0, 1/4096 and so on, in units of 2^-16 spreads.
+type Table = [u32; CELLS + 1];
+
+/// The quantile of a number of 63 bits, in units of 2^-32.
+fn quantile(table: &Table, number: u64) -> u64 {
+    const REST: u32 = 63 - CELLS.ilog2();
+    let (cell, rest) = ((number >> REST) as usize, (number & ((1 << REST) - 1)) >> (REST - 16));
+    let (low, high) = (u64::from(table[cell]), u64::from(table[cell + 1]));
+    (low << 16) + (high - low) * rest
+}
+
+impl Distribution {
+    fn table(self) -> Option<&'static Table> {
+        match self {
+            Self::Uniform => None,
+            Self::Normal => Some(&NORMAL),
+            Self::Pareto => Some(&PARETO),
+        }
+    }
+}
+
+/// Made by the compiler, whose floating point is the same on every machine.
+static NORMAL: Table = normal();
+static PARETO: Table = pareto();
+
+/// netem's tables have 16 bits, of which 2^13 are one spread.
+const CUT: f64 = 4.0;
+
+const fn in_units(spreads: f64) -> u32 {
+    (spreads * 65_536.0 + 0.5) as u32
+}
+
+/// The inverse of the integral of the density, which is summed up in steps from the middle on.
+const fn normal() -> Table {
+    const STEP: f64 = 1.0 / 2048.0;
+    const INVERSE_SQRT_2_PI: f64 = 0.398_942_280_401_432_7;
+    // e^(-s^2/2) of so small an s^2/2 is the beginning of its series.
+    let a = STEP * STEP / 2.0;
+    let first = 1.0 - a + a * a / 2.0 - a * a * a / 6.0;
+    let mut table = [0; CELLS + 1];
+    let (mut x, mut share) = (0.0, 0.5);
+    // The density at x without its constant, and by how much it falls within the next step.
+    let (mut density, mut falls) = (1.0, first);
+    let mut cell = CELLS / 2;
+    while cell <= CELLS {
+        let want = cell as f64 / CELLS as f64;
+        let mut at = CUT;
+        while x < CUT {
+            let next = density * falls;
+            let grows = INVERSE_SQRT_2_PI * STEP * (density + next) / 2.0;
+            if share + grows >= want {
+                at = x + STEP * (want - share) / grows;
+                break;
+            }
+            share += grows;
+            density = next;
+            falls *= first * first;
+            x += STEP;
+        }
+        table[cell] = in_units(CUT + at);
+        table[CELLS - cell] = in_units(CUT - at);
+        cell += 1;
+    }
+    table
+}
+
+const fn pareto() -> Table {
+    let most = CUT + 2.0 / 3.0;
+    let mut table = [in_units(most); CELLS + 1];
+    let mut cell = 0;
+    while cell < CELLS {
+        let inverse = CELLS as f64 / (CELLS - cell) as f64;
+        // The cube root, by Newton's method.
+        let mut root = 1.0 + inverse / 16.0;
+        let mut round = 0;
+        while round < 40 {
+            root = (2.0 * root + inverse / (root * root)) / 3.0;
+            round += 1;
+        }
+        let at = (root - 1.0) * 4.0 / 3.0;
+        if at >= most {
+            break;
+        }
+        table[cell] = in_units(at);
+        cell += 1;
+    }
+    table
+}

@@ -118,7 +118,9 @@ fn check_slope(fixture: &Fixture<'_>) -> Step {
     let each = (fixture.before.cwnd >> before.bw_probe_up_rounds()).max(DATAGRAM);
     let per_inc = after.probe_up_acked_per_inc().unwrap_or(u64::MAX);
     let seen = format_args!("{per_inc} instead of {each}");
-    fixture.check(3, per_inc == each, "cwnd / 2^rounds for a packet more", seen)
+    // noq counts bytes for one byte more, which are whole packets for a packet.
+    let unit = if fixture.is_exact { 1 } else { DATAGRAM };
+    fixture.check(3, per_inc.abs_diff(each) < unit, "cwnd / 2^rounds for a packet more", seen)
 }
 
 /// To a tenth of these. The buffer, a BDP of before, is ten afterwards, and ProbeRTT, every 5 s,
@@ -280,33 +282,52 @@ fn loses_in_up(fixture: &mut Fixture<'_>) -> Result<f64, Broken> {
     Ok(0.0)
 }
 
+/// Limits the application in REFILL and in the UP after it; `low` takes the rates of the samples, in
+/// per cent of BBR.max_bw. False if ProbeRTT came, which may begin a new period of BBR.max_bw.
+fn limited_probe(fixture: &mut Fixture<'_>, low: &mut Span) -> Result<bool, Broken> {
+    fixture.to(1, State::ProbeBwRefill)?;
+    fixture.pause();
+    let (max_bw, mut rounds) = (fixture.bbr().max_bw(), 0);
+    let mut latest = Span::default();
+    while fixture.state() == State::ProbeBwRefill {
+        rounds += 1;
+        fixture.check(4, rounds < 20, "UP after the round of REFILL", "REFILL still")?;
+        fixture.trickle_on(2)?;
+        if fixture.state() == State::ProbeRtt {
+            return Ok(false);
+        }
+        let seen = fixture.bbr().max_bw();
+        fixture.check(3, seen == max_bw, "max_bw as it was", seen)?;
+    }
+    fixture.check(4, fixture.state() == State::ProbeBwUp, "UP", "another state")?;
+    for _ in 0..9 {
+        fixture.trickle_on(3)?;
+        if fixture.state() == State::ProbeRtt {
+            return Ok(false);
+        }
+        let (seen, rate) = (fixture.bbr().max_bw(), fixture.bbr().bw_latest());
+        fixture.check(3, seen == max_bw, "max_bw as it was", seen)?;
+        latest.add(100.0 * rate.as_bytes_per_sec() as f64 / max_bw.as_bytes_per_sec() as f64);
+    }
+    fixture.check_limited(2)?;
+    let rate = fixture.bbr().bw_latest();
+    fixture.check(3, rate < max_bw, "samples below max_bw", rate)?;
+    low.join(latest);
+    Ok(true)
+}
+
 /// "Handling Application-Limited Sending During PROBE_REFILL".
 pub(super) fn limited_in_refill(lab: &Lab<'_>) -> Outcome {
     let (mut low, mut share) = (Span::default(), Span::default());
     let corners = lab.corners(&LOSING)?;
     for &corner in &corners {
         let mut fixture = lab.fixture(corner, 2)?;
-        let mut rounds = 0;
-        fixture.to(1, State::ProbeBwRefill)?;
-        fixture.pause();
-        let max_bw = fixture.bbr().max_bw();
-        while fixture.state() == State::ProbeBwRefill {
-            rounds += 1;
-            fixture.check(4, rounds < 20, "UP after the round of REFILL", "REFILL still")?;
-            fixture.trickle_on(2)?;
-            let seen = fixture.bbr().max_bw();
-            fixture.check(3, seen == max_bw, "max_bw as it was", seen)?;
+        let mut cycles = 1;
+        while !limited_probe(&mut fixture, &mut low)? {
+            cycles += 1;
+            fixture.check(4, cycles < 10, "a probe without a ProbeRTT in it", "one in each")?;
+            fixture.resume();
         }
-        fixture.check(4, fixture.state() == State::ProbeBwUp, "UP", "another state")?;
-        for _ in 0..9 {
-            fixture.trickle_on(3)?;
-            let (seen, latest) = (fixture.bbr().max_bw(), fixture.bbr().bw_latest());
-            fixture.check(3, seen == max_bw, "max_bw as it was", seen)?;
-            low.add(100.0 * latest.as_bytes_per_sec() as f64 / max_bw.as_bytes_per_sec() as f64);
-        }
-        fixture.check_limited(2)?;
-        let latest = fixture.bbr().bw_latest();
-        fixture.check(3, latest < max_bw, "samples below max_bw", latest)?;
         fixture.resume();
         fixture.until(4, "DOWN", 100, |fixture| fixture.state() == State::ProbeBwDown)?;
         fixture.to(4, State::ProbeBwUp)?;

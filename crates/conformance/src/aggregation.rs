@@ -86,6 +86,10 @@ impl ExtraAcked {
         let Some(most) = self.take(fixture.now(), &fixture.before, &fixture.after) else {
             return Ok(());
         };
+        if !fixture.is_exact && !fixture.is_past_handshake() {
+            // noq takes its three number spaces for one, and the first ACKs for others.
+            return Ok(());
+        }
         let seen = fixture.bbr().extra_acked();
         let text = format_args!("{seen} instead of {most}");
         fixture.check_seen(step, seen == most, "extra_acked as the draft computes it", text)

@@ -128,7 +128,7 @@ impl<'a> Lab<'a> {
             flow,
             gaps: self.gaps,
             version: self.subject.version(),
-            shows_undo: self.subject != Subject::NoqBbr3,
+            is_exact: self.subject != Subject::NoqBbr3,
             rate,
             rtt,
             before: now,
@@ -160,8 +160,9 @@ pub(super) struct Fixture<'a> {
     gaps: &'a Gaps,
     /// The numbers of the subject's version.
     pub(super) version: &'static Version,
-    /// True if BBR.undo_state is `None` after an undo.
-    pub(super) shows_undo: bool,
+    /// True if its variables are the draft's to the last value. noq's BBR.undo_state is never
+    /// `None`, and its BBR.probe_up_acked_per_inc counts whole packets.
+    pub(super) is_exact: bool,
     pub(super) rate: Rate,
     pub(super) rtt: Duration,
     /// The flow before and after the last event.
@@ -218,6 +219,11 @@ impl<'a> Fixture<'a> {
             self.gaps.leave_out_for(step, variable);
         }
         shows
+    }
+
+    /// The case ends if the controller does not show this variable.
+    pub(super) fn need(&self, step: u32, variable: &str) -> Step {
+        self.gaps.need(step, variable)
     }
 
     /// Checks that the flow is application-limited.

@@ -237,8 +237,10 @@ impl Case {
             }
             Err(Broken::Stopped) => return None,
             Err(Broken::Unseen { step, gaps }) => {
-                left_out.extend(gaps.into_iter().map(|gap| (step, gap)));
-                (false, Some(Undecided::by(&left_out)), in_words(&left_out))
+                let decisive: Vec<_> = gaps.into_iter().map(|gap| (step, gap)).collect();
+                let undecided = Undecided::by(&decisive);
+                left_out.extend(decisive);
+                (false, Some(undecided), in_words(&left_out))
             }
             Err(broken) => (false, None, broken.to_string()),
         };

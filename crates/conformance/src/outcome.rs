@@ -63,6 +63,13 @@ impl Span {
         let (low, high) = self.0.unwrap_or((value, value));
         self.0 = Some((low.min(value), high.max(value)));
     }
+
+    /// Takes in another one.
+    pub(super) fn join(&mut self, other: Self) {
+        for value in other.0.into_iter().flat_map(|(low, high)| [low, high]) {
+            self.add(value);
+        }
+    }
 }
 
 impl Display for Span {

@@ -94,6 +94,8 @@ pub(super) fn up_ends_on_loss_when_application_limited(lab: &Lab<'_>) -> Outcome
     let corners = lab.corners(&PATHS)?;
     for &corner in &corners {
         let mut fixture = lab.fixture(corner, 3)?;
+        // In version 1 what is in flight ends the phase.
+        fixture.need(4, "full_bw_now")?;
         let before = loop {
             if let Some(before) = loses_in_limited_up(&mut fixture)? {
                 break before;

@@ -36,7 +36,10 @@ const TIMED_OUT: [Corner; 8] = [
 /// A path whose reordering holds nothing back until it is told to.
 fn reordering<'a>(lab: &Lab<'a>, corner: Corner, delay: Duration) -> Result<Fixture<'a>, Broken> {
     let packets = Selection::Random(Probability::ZERO);
-    lab.bed_with(corner, 3, Some(ElementConfig::Reordering { packets, delay }), None)
+    let element = ElementConfig::Reordering { packets, delay };
+    let fixture = lab.bed_with(corner, 3, Some(element), None)?;
+    fixture.need(2, "undo_state")?;
+    Ok(fixture)
 }
 
 /// The bounds that a recovery may cut.
@@ -54,7 +57,7 @@ fn saved(bbr: Model<'_>) -> [Option<u64>; 3] {
 /// True after the undo. Where undo_state is never `None` it shows by the state, which comes back
 /// from another than the cycle brings it from.
 fn is_undone(fixture: &Fixture<'_>, (state, back): (State, State)) -> Result<bool, Broken> {
-    if fixture.shows_undo {
+    if fixture.is_exact {
         return Ok(fixture.bbr().undo_state().is_none());
     }
     fixture.check(3, fixture.state() != back || back == state, "an undo", "the next cycle")?;

@@ -3,7 +3,7 @@
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate, Snapshot};
 use fullpipe_noq::TransportSettings;
 use fullpipe_path::{ConfigError, PathConfig, Probability, Selection};
-use fullpipe_sim::{FlowConfig, SimConfig};
+use fullpipe_sim::{FlowConfig, SenderStats, SimConfig};
 
 use super::NO_TIMEOUT;
 use super::ends::{Ends, Identity};
@@ -51,7 +51,13 @@ struct Driver<S: Stack> {
     /// True if the controller is one of ours, which shows its model.
     is_ours: bool,
     view: S::View,
+    /// The last look at a controller of the stack's own.
+    seen: Option<(Marks, Snapshot)>,
 }
+
+/// Counts of a sender without a change of which its controller has not changed either: of ACKs, and
+/// of packets sent and lost.
+type Marks = [u64; 3];
 
 impl<S: Stack> Driven for Driver<S> {
     fn now(&self) -> Instant {
@@ -110,7 +116,18 @@ impl<S: Stack> Driven for Driver<S> {
         if self.is_ours {
             return Ok(S::snapshot(connection));
         }
-        S::view(connection, &mut self.view).map(Some)
+        let acks = self.network.peek(FLOW).look(CONNECTION).map_or(0, |seen| seen.rtt.count);
+        let SenderStats { sent_packets, lost_packets, .. } = self.network.sent(FLOW);
+        let marks = [acks, sent_packets, lost_packets];
+        if let Some((_, seen)) = self.seen.filter(|(before, _)| *before == marks) {
+            return Ok(Some(seen));
+        }
+        let Some(connection) = self.network.peek(FLOW).connection(CONNECTION) else {
+            return Ok(None);
+        };
+        let seen = S::view(connection, &mut self.view)?;
+        self.seen = Some((marks, seen));
+        Ok(Some(seen))
     }
 }
 
@@ -199,7 +216,8 @@ impl QuicFlow {
         network.withhold(FLOW);
         // The application opens its connection.
         network.step();
-        let mut driver = Driver { network, is_ours: ours.is_some(), view: S::View::default() };
+        let is_ours = ours.is_some();
+        let mut driver = Driver { network, is_ours, view: S::View::default(), seen: None };
         let snapshot = driver.model()?.ok_or(RunError::Lost)?;
         let gaps = if ours.is_some() { &[] } else { S::GAPS };
         Ok(Self { network: Box::new(driver), snapshot, gaps, error: None, lost_packets: 0 })

@@ -107,6 +107,18 @@ fn duration(text: &str) -> Option<Option<Duration>> {
 mod tests {
     use super::*;
 
+    /// A gap of another name would hide nothing.
+    #[test]
+    fn every_gap_is_a_field_of_the_snapshot() {
+        let fields = format!("{:?}", template(""));
+        let gaps = noq::GAPS.iter();
+        #[cfg(feature = "quinn")]
+        let gaps = gaps.chain(&quinn::GAPS);
+        for gap in gaps {
+            assert!(fields.contains(&format!(" {}: ", gap.variable)), "{gap:?}");
+        }
+    }
+
     #[test]
     fn values_are_read_as_debug_prints_them() {
         for (time, nanos) in [

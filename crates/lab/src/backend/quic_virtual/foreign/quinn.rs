@@ -41,6 +41,9 @@ pub(in crate::backend) static GAPS: [Gap; 21] = {
     gaps
 };
 
+/// The largest packet with an ACK alone.
+const ACK_BYTES: u64 = 128;
+
 values!(Values {
     mode: Mode = mode,
     is_at_full_bandwidth: bool = number,
@@ -78,12 +81,15 @@ struct Estimate {
     bytes_per_sec: u64,
 }
 
-/// The bytes in flight, which quinn tells its controller with an ACK alone.
+/// The bytes in flight, of which quinn tells its controller with an ACK alone: what was sent since
+/// then is in the count of bytes sent. Within an event a stack receives first, and then sends. So
+/// few bytes as [`ACK_BYTES`] are an ACK, which is not in flight.
 #[derive(Default)]
 pub(in crate::backend) struct View {
+    inflight: u64,
     acked: u64,
-    /// Bytes that had been sent at the last ACK.
-    sent_until: u64,
+    sent: u64,
+    lost: u64,
 }
 
 impl View {
@@ -101,13 +107,17 @@ impl View {
             return Err(unreadable(NAME, field));
         }
         let Estimate { acked, sent, bytes_per_sec } = values.max_bandwidth;
-        if acked != self.acked {
-            (self.acked, self.sent_until) = (acked, sent);
-        }
+        let before = match acked == self.acked {
+            true => self.inflight.saturating_sub(lost - self.lost),
+            false => values.prev_in_flight_count,
+        };
+        let left = sent - self.sent;
+        let inflight = if left > ACK_BYTES { before + left } else { before };
+        *self = Self { inflight, acked, sent, lost };
         let mut to = template(NAME);
         to.state = state(values.mode, values.pacing_gain);
         to.cwnd = cwnd;
-        to.inflight = values.prev_in_flight_count + (sent - self.sent_until);
+        to.inflight = inflight;
         to.pacing_rate =
             (values.pacing_rate > 0).then(|| Rate::from_bytes_per_sec(values.pacing_rate));
         to.send_quantum = 0;
@@ -190,6 +200,29 @@ mod tests {
         assert_eq!((seen.state, seen.inflight, seen.cwnd), (State::Startup, 2_904, 240_000));
         assert_eq!((seen.delivered, seen.lost, model.min_rtt), (0, 7, None));
         assert_eq!((model.pacing_gain.as_percent(), model.max_bw.as_bytes_per_sec()), (288, 0));
+    }
+
+    #[test]
+    fn what_leaves_with_an_ack_is_in_flight_after_it() {
+        let mut view = View::default();
+        let mut inflight = |acked: u64, sent: u64, at_ack: u64, lost: u64| {
+            let text = format!(
+                "Bbr {{ mode: ProbeBw, is_at_full_bandwidth: true, pacing_gain: 0.75, \
+                 cwnd_gain: 2.0, prev_in_flight_count: {at_ack}, min_rtt: 9ms, \
+                 exiting_quiescence: false, pacing_rate: 0, round_count: 1, bw_at_last_round: 1, \
+                 round_wo_bw_gain: 3, max_bandwidth: Estimation {{ total_acked: {acked}, \
+                 total_sent: {sent}, max_filter: MinMax {{ samples: [S {{ time: 1, value: 8 }}] }} }} }}"
+            );
+            let seen = view.look(&format_args!("{text}"), 0, lost).expect("a snapshot");
+            assert_eq!(seen.state, State::ProbeBwDown);
+            seen.inflight
+        };
+        assert_eq!(inflight(0, 5_000, 0, 0), 5_000);
+        assert_eq!(inflight(1_000, 7_000, 4_000, 0), 6_000);
+        assert_eq!(inflight(1_000, 7_000, 4_000, 500), 5_500, "a timer found a loss");
+        assert_eq!(inflight(1_000, 7_100, 4_000, 500), 5_500, "an ACK");
+        assert_eq!(inflight(1_000, 8_100, 4_000, 500), 6_500);
+        assert_eq!(inflight(2_000, 8_100, 4_300, 800), 4_300, "the ACK's count has the loss");
     }
 
     #[test]

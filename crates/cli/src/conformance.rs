@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use fullpipe_cc::Amendments;
-use fullpipe_conformance::{CASES, Case, CaseResult, Stack, Subject};
+use fullpipe_conformance::{CASES, Case, CaseResult, Stack, Subject, Undecided};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -26,7 +26,8 @@ pub(crate) struct Args {
     /// The cases to run, by number or name, like 1 or startup_ends_on_a_plateau [default: all]
     #[arg(value_name = "CASE", value_parser = find)]
     cases: Vec<&'static Case>,
-    /// The algorithm: bbr3, or bbr3x with its amendments
+    /// The algorithm: bbr3; bbr3x with its amendments; noq:bbr3, noq's own, over quic:noq; quinn:bbr,
+    /// quinn's own of version 1, over quic:quinn-virtual
     #[arg(long, value_name = "NAME", default_value = "bbr3", value_parser = subject)]
     cc: Subject,
     /// The stack that carries it: sim; quic:noq or quic:quinn-virtual for both ends of that stack
@@ -50,6 +51,7 @@ Examples:
   fullpipe conformance 3 startup_ends_on_a_plateau
   fullpipe conformance --cc bbr3x
   fullpipe conformance --backend quic:noq
+  fullpipe conformance --backend quic:noq --cc noq:bbr3
   fullpipe conformance --json";
 
 #[derive(Serialize)]
@@ -74,7 +76,12 @@ fn subject(name: &str) -> Result<Subject, String> {
     match name {
         "bbr3" => Ok(Subject::Bbr3),
         "bbr3x" => Ok(Subject::Bbr3x(Amendments::NONE)),
-        _ => Err("the cases are of BBRv3's draft: write bbr3 or bbr3x".to_owned()),
+        "noq:bbr3" => Ok(Subject::NoqBbr3),
+        #[cfg(feature = "quinn")]
+        "quinn:bbr" => Ok(Subject::QuinnBbr),
+        _ => Err("the cases are of BBRv3's draft: write bbr3, bbr3x, noq:bbr3 or (with the feature quinn) \
+                  quinn:bbr"
+            .to_owned()),
     }
 }
 
@@ -92,10 +99,15 @@ fn stack(name: &str) -> Result<Stack, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    if args.backend != Stack::Sim && args.cc != Subject::Bbr3 {
-        return Err(Failure::bad_input(
-            "a real stack has no amendments to switch off, which the cases of bbr3x need: write --cc bbr3",
-        ));
+    if !args.cc.runs_over(args.backend) {
+        return Err(Failure::bad_input(match args.cc {
+            Subject::NoqBbr3 => "noq:bbr3 is in noq alone: write --backend quic:noq",
+            #[cfg(feature = "quinn")]
+            Subject::QuinnBbr => "quinn:bbr is in quinn alone: write --backend quic:quinn-virtual",
+            _ => {
+                "a real stack has no amendments to switch off, which the cases of bbr3x need: write --cc bbr3"
+            }
+        }));
     }
     let cases: Vec<&Case> =
         if args.cases.is_empty() { CASES.iter().collect() } else { args.cases.clone() };
@@ -110,31 +122,40 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let interrupted = results.len() < cases.len();
     let passed = results.iter().filter(|r| r.passed).count();
     let changed = results.iter().filter(|r| r.changed_by.is_some()).count();
+    let undecided = |kind| results.iter().filter(|r| r.undecided == Some(kind)).count();
+    let (other, unseen) = (undecided(Undecided::NotApplicable), undecided(Undecided::Unseen));
     if args.json {
         let object = Results { cases: results, interrupted };
         print(&format!("{}\n", serde_json::to_string(&object).map_err(Failure::run)?))?;
     } else {
-        let changed = match changed {
-            0 => String::new(),
-            n => format!(", {n} changed by amendments"),
-        };
-        print(&format!("{passed} of {}{changed}\n", cases.len()))?;
+        let counts =
+            [(changed, "changed by amendments"), (other, "not applicable"), (unseen, "unseen")];
+        let counts = counts.iter().filter(|(n, _)| *n > 0);
+        let counts: String = counts.map(|(n, words)| format!(", {n} {words}")).collect();
+        print(&format!("{passed} of {}{counts}\n", cases.len()))?;
     }
     if interrupted {
         return Err(Failure::Interrupted("interrupted; these are the results so far".into()));
     }
-    match cases.len() - passed - changed {
-        0 => Ok(()),
-        failed => Err(Failure::run(format!("{failed} of {} cases failed", cases.len()))),
+    match (cases.len() - passed - changed - other - unseen, unseen) {
+        (0, 0) => Ok(()),
+        (0, unseen) => {
+            Err(Failure::run(format!("{unseen} of {} cases were not seen", cases.len())))
+        }
+        (failed, _) => Err(Failure::run(format!("{failed} of {} cases failed", cases.len()))),
     }
 }
 
 fn line(result: &CaseResult) -> String {
-    let CaseResult { id, name, passed, changed_by, detail } = result;
-    match (passed, changed_by) {
-        (true, _) => format!("ok   {id:>2} {name}: {detail}\n"),
-        (false, Some(by)) => format!("ok   {id:>2} {name}: changed by {by}: {detail}\n"),
-        (false, None) => format!("FAIL {id:>2} {name}: {detail}\n"),
+    let CaseResult { id, name, passed, undecided, changed_by, detail } = result;
+    match (passed, changed_by, undecided) {
+        (true, ..) => format!("ok   {id:>2} {name}: {detail}\n"),
+        (_, Some(by), _) => format!("ok   {id:>2} {name}: changed by {by}: {detail}\n"),
+        (_, _, Some(Undecided::NotApplicable)) => {
+            format!("n/a  {id:>2} {name}: not applicable: {detail}\n")
+        }
+        (_, _, Some(Undecided::Unseen)) => format!("?    {id:>2} {name}: unseen: {detail}\n"),
+        (false, None, None) => format!("FAIL {id:>2} {name}: {detail}\n"),
     }
 }
 

@@ -1,11 +1,12 @@
 //! ACKs that come in bursts.
 
-use fullpipe_cc::{Duration, Instant, Snapshot, State};
+use fullpipe_cc::{Duration, Instant, State};
 use fullpipe_path::{ElementConfig, QueueLimit};
 
 use super::fixture::{
     Broken, Corner, DATAGRAM, Fixture, GBIT, KBIT, Lab, MBIT, MS, Outcome, S, Span, Step, US,
 };
+use super::model::Seen;
 
 /// Paths and, in round trips, the silence between two bursts of ACKs.
 const BURSTY: [(Corner, f64); 7] = [
@@ -58,19 +59,19 @@ impl ExtraAcked {
     }
 
     /// Follows an event: BBR.extra_acked after it.
-    fn take(&mut self, now: Instant, before: &Snapshot, after: &Snapshot) -> Option<u64> {
+    fn take(&mut self, now: Instant, before: &Seen<'_>, after: &Seen<'_>) -> Option<u64> {
         if after.delivered == before.delivered {
             return None;
         }
-        let (was, is) = (before.bbr?, after.bbr?);
-        let mut expected = was.bw.bytes_in(now.since(self.start));
+        let (was, is) = (before.bbr(), after.bbr());
+        let mut expected = was.bw().bytes_in(now.since(self.start));
         if self.acked <= expected {
             (self.acked, self.start, expected) = (0, now, 0);
         }
         self.acked += after.delivered - before.delivered;
         let extra = (self.acked - expected).min(before.cwnd);
-        let window = if was.full_bw_reached { 10 } else { 1 };
-        let round = is.round_count;
+        let window = if was.full_bw_reached() { 10 } else { 1 };
+        let round = is.round_count();
         self.rounds.retain(|(at, _)| at + window > round);
         self.rounds.push((round, extra));
         let most = self.rounds.iter().map(|(_, extra)| *extra).max().unwrap_or(0);
@@ -85,9 +86,13 @@ impl ExtraAcked {
         let Some(most) = self.take(fixture.now(), &fixture.before, &fixture.after) else {
             return Ok(());
         };
-        let seen = fixture.bbr().extra_acked;
+        if !fixture.is_exact && !fixture.is_past_handshake() {
+            // noq takes its three number spaces for one, and the first ACKs for others.
+            return Ok(());
+        }
+        let seen = fixture.bbr().extra_acked();
         let text = format_args!("{seen} instead of {most}");
-        fixture.check(step, seen == most, "extra_acked as the draft computes it", text)
+        fixture.check_seen(step, seen == most, "extra_acked as the draft computes it", text)
     }
 }
 
@@ -99,10 +104,10 @@ pub(super) fn startup(lab: &Lab<'_>) -> Outcome {
         let mut fixture = bursty(lab, path)?;
         let (mut extra, limit) = (ExtraAcked::new(&fixture), fixture.limit(100));
         let mut widest: f64 = 0.0;
-        while !fixture.bbr().full_bw_reached {
+        while !fixture.bbr().full_bw_reached() {
             fixture.step(4, "full_bw_reached", limit)?;
             extra.follow(&fixture, 3)?;
-            widest = widest.max(fixture.after.cwnd as f64 / fixture.bbr().bdp as f64);
+            widest = widest.max(fixture.after.cwnd as f64 / fixture.bbr().bdp() as f64);
         }
         fixture.check(3, widest > 2.0, "a window above 2 BDP", widest)?;
         window.add(widest);
@@ -137,19 +142,19 @@ pub(super) fn cruise(lab: &Lab<'_>) -> Outcome {
             extra.follow(&fixture, 3)?;
             let bbr = fixture.bbr();
             if fixture.is_ack() && fixture.state() == State::ProbeBwCruise {
-                let most = (2 * bbr.bdp + bbr.extra_acked)
+                let most = (2 * bbr.bdp() + bbr.extra_acked())
                     .max(fixture.before.send_quantum)
                     .max(4 * DATAGRAM);
-                let seen = format_args!("{} instead of {most}", bbr.max_inflight);
-                let ok = bbr.max_inflight.abs_diff(most) <= 2 * DATAGRAM;
+                let seen = format_args!("{} instead of {most}", bbr.max_inflight());
+                let ok = bbr.max_inflight().abs_diff(most) <= 2 * DATAGRAM;
                 fixture.check(4, ok, "max_inflight of 2 BDP and extra_acked", seen)?;
                 fixture.check(
                     4,
-                    fixture.after.cwnd <= bbr.max_inflight,
+                    fixture.after.cwnd <= bbr.max_inflight(),
                     "a window within it",
                     fixture.after.cwnd,
                 )?;
-                augmented.add(bbr.extra_acked as f64 / bbr.bdp as f64);
+                augmented.add(bbr.extra_acked() as f64 / bbr.bdp() as f64);
             }
         }
         let time = fixture.now().since(start).as_nanos() as f64 / 1e9;

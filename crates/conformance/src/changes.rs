@@ -83,8 +83,14 @@ mod tests {
     #[test]
     fn a_case_is_changed_only_if_it_fails_with_the_amendment_and_passes_without() {
         let judge = |with: bool, without: bool| {
-            let result =
-                CaseResult { id: 8, name: "x", passed: with, changed_by: None, detail: "a".into() };
+            let result = CaseResult {
+                id: 8,
+                name: "x",
+                passed: with,
+                undecided: None,
+                changed_by: None,
+                detail: "a".into(),
+            };
             CHANGES[1].judge(result, (without, "b".into()))
         };
         let changed = judge(false, true);

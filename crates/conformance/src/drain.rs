@@ -30,22 +30,21 @@ pub(super) fn on_inflight(lab: &Lab<'_>) -> Outcome {
 /// The rounds that Drain took.
 fn drains_to_inflight(fixture: &mut Fixture<'_>) -> Result<u64, Broken> {
     fixture.to(1, State::Drain)?;
-    let gain = fixture.bbr().pacing_gain.as_percent();
-    fixture.check(2, gain == 50, "a pacing gain of 50 %", gain)?;
-    let (start, limit) = (fixture.bbr().round_count, fixture.limit(20));
+    fixture.check_pacing_gain(2, fixture.version.drain_pacing_percent)?;
+    let (start, limit) = (fixture.bbr().round_count(), fixture.limit(20));
     while fixture.state() == State::Drain {
         fixture.step(4, "an end of Drain", limit)?;
         if fixture.state() == State::ProbeRtt {
             return Ok(0);
         }
         let (inflight, target) =
-            (fixture.inflight_on_ack(), fixture.inflight_1(fixture.bbr_before().bw));
+            (fixture.inflight_on_ack(), fixture.inflight_1(fixture.bbr_before().bw()));
         let seen = format_args!("{inflight} of {target} bytes in flight");
         let over = fixture.state() != State::Drain;
         let reached = fixture.is_ack() && inflight <= target;
         fixture.check(4, over == reached, "an end on the ACK that reaches Inflight(1.0)", seen)?;
     }
-    let took = fixture.bbr().round_count - start;
+    let took = fixture.bbr().round_count() - start;
     fixture.check(4, took <= 3, "an end before its longest time", took)?;
     fixture.check(4, fixture.is_in_probe_bw(), "ProbeBW", "another state")?;
     Ok(took)
@@ -99,8 +98,8 @@ pub(super) fn on_time(lab: &Lab<'_>) -> Outcome {
 /// The BDPs in flight when Drain ended.
 fn gives_up(fixture: &mut Fixture<'_>) -> Result<f64, Broken> {
     fixture.to(1, State::Drain)?;
-    let start = fixture.bbr().drain_start_round;
-    let ok = start == fixture.bbr().round_count;
+    let start = fixture.bbr().drain_start_round();
+    let ok = start == fixture.bbr().round_count();
     fixture.check(4, ok, "drain_start_round at this round", start)?;
     // The text takes 10 %: then a gain of a half still drains within a round. At less than half
     // the rate it drains nothing.
@@ -113,10 +112,10 @@ fn gives_up(fixture: &mut Fixture<'_>) -> Result<f64, Broken> {
             return Ok(above);
         }
         let (inflight, bdp) =
-            (fixture.inflight_on_ack(), fixture.inflight_1(fixture.bbr_before().bw));
+            (fixture.inflight_on_ack(), fixture.inflight_1(fixture.bbr_before().bw()));
         let seen = format_args!("{inflight} of {bdp}");
         fixture.check(3, inflight > bdp, "more than Inflight(1.0) in flight", seen)?;
-        let rounds = fixture.bbr().round_count - start;
+        let rounds = fixture.bbr().round_count() - start;
         let ok = (fixture.state() == State::Drain) == (rounds <= 3);
         fixture.check(5, ok, "an end with the fourth round", rounds)?;
         above = inflight as f64 / bdp as f64;

@@ -1,17 +1,17 @@
 //! One flow on one path, watched event by event.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fullpipe_cc::{BbrSnapshot, Duration, Instant, Rate, Snapshot, State};
-use fullpipe_lab::RunError;
-use fullpipe_lab::backend::{QuicFlow, QuicFlowConfig};
-use fullpipe_path::{
-    ConfigError, ElementConfig, Link, PathConfig, Probability, QueueLimit, Selection,
-};
+use fullpipe_cc::{Algorithm, Duration, Instant, Rate, State};
+use fullpipe_lab::backend::{Gap, GapReason, QuicFlow, QuicFlowConfig};
+use fullpipe_path::{ElementConfig, Link, PathConfig, Probability, QueueLimit, Selection};
 use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES, Sim, SimConfig, SimError};
 
 use super::flow::{Flow, OfQuic};
+use super::model::{Gaps, Model, Seen};
+pub(super) use super::outcome::{Broken, Outcome, Span, Step};
+use super::version::{Gains, Version};
 use super::{Stack, Subject};
 
 /// Full datagrams without and with IP and UDP.
@@ -44,74 +44,18 @@ pub(super) const CORNERS: [Corner; 6] = [
     (10 * MBIT, 40 * MS),
 ];
 
-/// The reason for which a case does not pass.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
-    /// A step of the text did not happen.
-    #[error("step {step} at {corner}: expected {expected}, saw {seen}")]
-    Step {
-        /// Its number in the text.
-        step: u32,
-        /// The path.
-        corner: String,
-        /// The behaviour that the text requires.
-        expected: String,
-        /// The behaviour seen.
-        seen: String,
-    },
-    /// The case describes an invalid path.
-    #[error(transparent)]
-    Path(#[from] ConfigError),
-    /// The case describes an invalid simulation.
-    #[error(transparent)]
-    Sim(#[from] SimError),
-    /// The stack does not begin.
-    #[error(transparent)]
-    Stack(#[from] RunError),
-    /// The stack can run none of the case's paths.
-    #[error("none of its paths is one for this stack")]
-    NoPath,
-    /// The run was stopped early.
-    #[error("stopped early")]
-    Stopped,
-}
-
 /// The highest rate of a case over a real stack, which encrypts each packet: at 10 Gbit/s the 22
 /// cases would take hours.
 const MOST_OF_STACK: u64 = GBIT;
 /// And the most bytes that such a path holds.
 const MOST_BDP: u64 = 12_500_000;
 
-/// The result of a case: the figures seen.
-pub(super) type Outcome = Result<String, Broken>;
-/// The result of a step.
-pub(super) type Step = Result<(), Broken>;
-
-/// From the lowest to the highest of the figures seen.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Span(Option<(f64, f64)>);
-
-impl Span {
-    pub(super) fn add(&mut self, value: f64) {
-        let (low, high) = self.0.unwrap_or((value, value));
-        self.0 = Some((low.min(value), high.max(value)));
-    }
-}
-
-impl Display for Span {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = f.precision().unwrap_or(0);
-        let Some((low, high)) = self.0 else { return f.write_str("nothing") };
-        let (low, high) = (format!("{low:.digits$}"), format!("{high:.digits$}"));
-        if low == high { f.write_str(&low) } else { write!(f, "{low}-{high}") }
-    }
-}
-
 /// The environment of the cases.
 pub(super) struct Lab<'a> {
     pub(super) stop: &'a AtomicBool,
     pub(super) subject: Subject,
     pub(super) stack: Stack,
+    pub(super) gaps: &'a Gaps,
 }
 
 impl<'a> Lab<'a> {
@@ -163,7 +107,7 @@ impl<'a> Lab<'a> {
             Stack::Sim => Box::new(self.sim(downlink, uplink)?),
             _ => {
                 let config = QuicFlowConfig {
-                    algorithm: self.subject.algorithm(),
+                    cc: self.subject.cc(),
                     seed: SEED,
                     datagram_bytes: DATAGRAM as u16,
                     // No packet of the handshake is to be sent again for an answer that is on its
@@ -178,9 +122,13 @@ impl<'a> Lab<'a> {
                 Box::new(OfQuic::new(make(downlink, uplink, config)?))
             }
         };
-        let (now, at) = (flow.snapshot(), flow.now());
+        self.gaps.set(flow.gaps());
+        let (now, at) = (Seen::new(&flow.snapshot(), self.gaps), flow.now());
         let mut fixture = Fixture {
             flow,
+            gaps: self.gaps,
+            version: self.subject.version(),
+            is_exact: self.subject != Subject::NoqBbr3,
             rate,
             rtt,
             before: now,
@@ -199,7 +147,7 @@ impl<'a> Lab<'a> {
         let mut flow = FlowConfig {
             jitter: Duration::ZERO,
             handshake: false,
-            ..FlowConfig::bulk(self.subject.algorithm(), SEED)
+            ..FlowConfig::bulk(self.subject.algorithm().unwrap_or(Algorithm::Bbr3), SEED)
         };
         flow.cc.bbr3x_without = self.subject.without();
         Sim::new(&SimConfig::new(downlink, uplink, vec![flow]))
@@ -209,20 +157,27 @@ impl<'a> Lab<'a> {
 /// One flow on one path.
 pub(super) struct Fixture<'a> {
     flow: Box<dyn Flow>,
+    gaps: &'a Gaps,
+    /// The numbers of the subject's version.
+    pub(super) version: &'static Version,
+    /// True if its variables are the draft's to the last value. noq's BBR.undo_state is never
+    /// `None`, and its BBR.probe_up_acked_per_inc counts whole packets.
+    pub(super) is_exact: bool,
     pub(super) rate: Rate,
     pub(super) rtt: Duration,
     /// The flow before and after the last event.
-    pub(super) before: Snapshot,
-    pub(super) after: Snapshot,
+    pub(super) before: Seen<'a>,
+    pub(super) after: Seen<'a>,
     /// The events of the handshake: the time, and the flow after it. None in the simulator.
-    pub(super) handshake: Vec<(Instant, Snapshot)>,
-    /// The time of the last event that lowered BBR.probe_rtt_min_delay, or of the beginning.
+    pub(super) handshake: Vec<(Instant, Seen<'a>)>,
+    /// The time of the last event that lowered the delay of [`Self::lowest_delay`], or of the
+    /// beginning.
     pub(super) lowered: Instant,
     steps: u64,
     stop: &'a AtomicBool,
 }
 
-impl Fixture<'_> {
+impl<'a> Fixture<'a> {
     /// Until the connection is there: data leaves with the next event.
     fn connect(&mut self) -> Step {
         while !self.flow.is_connected() {
@@ -240,12 +195,64 @@ impl Fixture<'_> {
     /// True once the rounds are over that the end of the handshake has a part in: packets of the
     /// first data left before there was any, so to speak, and their samples count as limited.
     pub(super) fn is_past_handshake(&self) -> bool {
-        let rounds = |at: &(Instant, Snapshot)| model(&at.1).round_count + 2;
-        self.handshake.last().is_none_or(|end| self.bbr().round_count > rounds(end))
+        let rounds = |at: &(Instant, Seen<'_>)| at.1.bbr().round_count() + 2;
+        self.handshake.last().is_none_or(|end| self.bbr().round_count() > rounds(end))
     }
 
-    /// Checks that a step of the text came true.
+    /// Checks that a step of the text came true. The case ends if the controller does not show a
+    /// variable that was read since the last check.
     pub(super) fn check(&self, step: u32, ok: bool, expected: &str, seen: impl Display) -> Step {
+        self.gaps.stop_at(step)?;
+        self.require(step, ok, expected, seen)
+    }
+
+    /// The same of a check on which nothing afterwards depends: without its variables it is left
+    /// out, the case goes on, and does not pass.
+    pub(super) fn check_seen(&self, step: u32, ok: bool, what: &str, seen: impl Display) -> Step {
+        if self.gaps.leave_out(step) { Ok(()) } else { self.require(step, ok, what, seen) }
+    }
+
+    /// True if the controller has this variable and shows it; if not, the step is left out.
+    pub(super) fn shows(&self, step: u32, variable: &str) -> bool {
+        let shows = self.gaps.shows(variable);
+        if !shows {
+            self.gaps.leave_out_for(step, variable);
+        }
+        shows
+    }
+
+    /// The case ends if the controller does not show this variable.
+    pub(super) fn need(&self, step: u32, variable: &str) -> Step {
+        self.gaps.need(step, variable)
+    }
+
+    /// Checks that the flow is application-limited.
+    pub(super) fn check_limited(&self, step: u32) -> Step {
+        let limited = self.after.app_limited();
+        self.check_seen(step, limited, "an application-limited flow", "one that is not")
+    }
+
+    /// Checks the gains on bandwidth and on BDP.
+    pub(super) fn check_gains(&self, step: u32, expected: Gains) -> Step {
+        let bbr = self.bbr();
+        let seen = (bbr.pacing_gain().as_percent(), bbr.cwnd_gain().as_percent());
+        if seen == expected {
+            return self.gaps.stop_at(step);
+        }
+        let words = format!("gains of {} and {} %", expected.0, expected.1);
+        self.check(step, false, &words, format_args!("{seen:?}"))
+    }
+
+    /// Checks the gain on bandwidth.
+    pub(super) fn check_pacing_gain(&self, step: u32, expected: u32) -> Step {
+        let seen = self.bbr().pacing_gain().as_percent();
+        if seen == expected {
+            return self.gaps.stop_at(step);
+        }
+        self.check(step, false, &format!("a pacing gain of {expected} %"), seen)
+    }
+
+    fn require(&self, step: u32, ok: bool, expected: &str, seen: impl Display) -> Step {
         if ok {
             return Ok(());
         }
@@ -270,13 +277,20 @@ impl Fixture<'_> {
     }
 
     /// The model after the last event.
-    pub(super) fn bbr(&self) -> BbrSnapshot {
-        model(&self.after)
+    pub(super) fn bbr(&self) -> Model<'a> {
+        self.after.bbr()
     }
 
     /// The model before the last event.
-    pub(super) fn bbr_before(&self) -> BbrSnapshot {
-        model(&self.before)
+    pub(super) fn bbr_before(&self) -> Model<'a> {
+        self.before.bbr()
+    }
+
+    /// The delay that keeps ProbeRTT away: BBR.probe_rtt_min_delay, or what version 1 has for it.
+    pub(super) fn lowest_delay(&self, bbr: Model<'_>) -> Duration {
+        let delay =
+            if self.version.number == 1 { bbr.min_rtt() } else { bbr.probe_rtt_min_delay() };
+        delay.unwrap_or(Duration::MAX)
     }
 
     pub(super) fn inflight(&self) -> u64 {
@@ -298,13 +312,13 @@ impl Fixture<'_> {
 
     /// True if the last event began a round trip.
     pub(super) fn is_new_round(&self) -> bool {
-        self.bbr().round_count > self.bbr_before().round_count
+        self.bbr().round_count() > self.bbr_before().round_count()
     }
 
     /// Inflight(1.0) of the draft for an ACK: the BDP, and not under the offload budget or
     /// MinPipeCwnd.
     pub(super) fn inflight_1(&self, bw: Rate) -> u64 {
-        let bdp = self.bbr_before().min_rtt.map_or(u64::MAX, |rtt| bw.bytes_in(rtt));
+        let bdp = self.bbr_before().min_rtt().map_or(u64::MAX, |rtt| bw.bytes_in(rtt));
         bdp.max(self.before.send_quantum).max(4 * DATAGRAM)
     }
 
@@ -315,7 +329,7 @@ impl Fixture<'_> {
 
     /// BBR.max_bw as a share of what the bottleneck carries.
     pub(super) fn max_bw_share(&self) -> f64 {
-        self.bbr().max_bw.as_bytes_per_sec() as f64 / self.carries(self.rate)
+        self.bbr().max_bw().as_bytes_per_sec() as f64 / self.carries(self.rate)
     }
 
     pub(super) fn received(&self) -> u64 {
@@ -349,13 +363,13 @@ impl Fixture<'_> {
         self.check(step, is_alive, "a flow in which something happens", format_args!("{bbr:?}"))?;
         self.flow.step();
         self.look();
-        Ok(())
+        self.flow.take_error().map_or(Ok(()), |error| Err(error.into()))
     }
 
     fn look(&mut self) {
-        self.before = std::mem::replace(&mut self.after, self.flow.snapshot());
-        let delay = |bbr: BbrSnapshot| bbr.probe_rtt_min_delay.unwrap_or(Duration::MAX);
-        if delay(self.bbr()) < delay(self.bbr_before()) {
+        let now = Seen::new(&self.flow.snapshot(), self.gaps);
+        self.before = std::mem::replace(&mut self.after, now);
+        if self.lowest_delay(self.bbr()) < self.lowest_delay(self.bbr_before()) {
             self.lowered = self.now();
         }
     }
@@ -377,6 +391,10 @@ impl Fixture<'_> {
 
     /// Until `state` comes.
     pub(super) fn to(&mut self, step: u32, state: State) -> Step {
+        if self.version.number == 1 && state == State::ProbeBwRefill {
+            let refill = Gap { variable: state.name(), reason: GapReason::Absent };
+            return Err(Broken::Unseen { step, gaps: vec![refill] });
+        }
         self.until(step, state.name(), 300, |fixture| fixture.state() == state)
     }
 
@@ -486,13 +504,5 @@ impl Fixture<'_> {
         }
         self.flow.run_until(end);
         Ok(())
-    }
-}
-
-fn model(snapshot: &Snapshot) -> BbrSnapshot {
-    match snapshot.bbr {
-        Some(bbr) => bbr,
-        // Every subject is a BBRv3, which always has one.
-        None => unreachable!("bbr3 has a model"),
     }
 }

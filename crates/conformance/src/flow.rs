@@ -1,7 +1,8 @@
 //! One flow on one path, over the simulator or over a real stack.
 
 use fullpipe_cc::{Instant, Rate, Snapshot};
-use fullpipe_lab::backend::QuicFlow;
+use fullpipe_lab::RunError;
+use fullpipe_lab::backend::{Gap, QuicFlow};
 use fullpipe_path::{ConfigError, Probability, Selection};
 use fullpipe_sim::Sim;
 
@@ -16,6 +17,10 @@ pub(super) trait Flow {
     /// True once application data may leave.
     fn is_connected(&self) -> bool;
     fn snapshot(&self) -> Snapshot;
+    /// The variables that the snapshot does not have.
+    fn gaps(&self) -> &'static [Gap];
+    /// The reason for which the last snapshot could not be made, once.
+    fn take_error(&mut self) -> Option<RunError>;
     /// Application bytes that have arrived.
     fn received(&self) -> u64;
     fn lost_packets(&self) -> u64;
@@ -53,6 +58,14 @@ impl Flow for Sim {
 
     fn snapshot(&self) -> Snapshot {
         self.flow(0).snapshot()
+    }
+
+    fn gaps(&self) -> &'static [Gap] {
+        &[]
+    }
+
+    fn take_error(&mut self) -> Option<RunError> {
+        None
     }
 
     fn received(&self) -> u64 {
@@ -134,6 +147,14 @@ impl Flow for OfQuic {
 
     fn snapshot(&self) -> Snapshot {
         *self.flow.snapshot()
+    }
+
+    fn gaps(&self) -> &'static [Gap] {
+        self.flow.gaps()
+    }
+
+    fn take_error(&mut self) -> Option<RunError> {
+        self.flow.take_error()
     }
 
     fn received(&self) -> u64 {

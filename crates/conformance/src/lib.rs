@@ -11,20 +11,30 @@ mod changes;
 mod drain;
 mod fixture;
 mod flow;
+mod model;
+mod outcome;
 mod policer;
 mod probe_bw;
 mod probe_rtt;
 mod startup;
 mod undo;
+mod version;
 
 use std::sync::atomic::AtomicBool;
 
+use fullpipe_adapter::{CongestionControl, NoqAlgorithm};
 use fullpipe_cc::{Algorithm, Amendments};
+use fullpipe_lab::backend::{Gap, GapReason};
+use fullpipe_lab::scenario::Cc;
+#[cfg(feature = "quinn")]
+use fullpipe_lab::scenario::StackAlgorithm;
 use serde::Serialize;
 
 pub use changes::{CHANGES, Change};
 
 use fixture::{Broken, Lab, Outcome};
+use model::{Gaps, in_words};
+use version::Version;
 
 /// The algorithm that runs in the cases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,20 +43,53 @@ pub enum Subject {
     Bbr3,
     /// The draft with amendments, without those of the set.
     Bbr3x(Amendments),
+    /// noq's own BBRv3, over noq.
+    NoqBbr3,
+    /// quinn's own BBR, over quinn. It is of version 1, and the cases ask for the numbers of that.
+    #[cfg(feature = "quinn")]
+    QuinnBbr,
 }
 
 impl Subject {
-    const fn algorithm(self) -> Algorithm {
+    /// True if this stack has it. `bbr3x` runs in the simulator alone: its amendments cannot be
+    /// switched off elsewhere, which the cases that these change need.
+    pub const fn runs_over(self, stack: Stack) -> bool {
         match self {
-            Self::Bbr3 => Algorithm::Bbr3,
-            Self::Bbr3x(_) => Algorithm::Bbr3x,
+            Self::Bbr3 => true,
+            Self::Bbr3x(_) => matches!(stack, Stack::Sim),
+            Self::NoqBbr3 => matches!(stack, Stack::Noq),
+            #[cfg(feature = "quinn")]
+            Self::QuinnBbr => matches!(stack, Stack::Quinn),
+        }
+    }
+
+    /// The algorithm, if it is one of ours.
+    fn algorithm(self) -> Option<Algorithm> {
+        self.cc().algorithm()
+    }
+
+    const fn cc(self) -> Cc {
+        Cc::Program(match self {
+            Self::Bbr3 => CongestionControl::Fullpipe(Algorithm::Bbr3),
+            Self::Bbr3x(_) => CongestionControl::Fullpipe(Algorithm::Bbr3x),
+            Self::NoqBbr3 => CongestionControl::Noq(NoqAlgorithm::Bbr3),
+            #[cfg(feature = "quinn")]
+            Self::QuinnBbr => return Cc::Stack(StackAlgorithm::QuinnBbr),
+        })
+    }
+
+    const fn version(self) -> &'static Version {
+        match self {
+            #[cfg(feature = "quinn")]
+            Self::QuinnBbr => &version::ONE,
+            _ => &version::THREE,
         }
     }
 
     const fn without(self) -> Amendments {
         match self {
-            Self::Bbr3 => Amendments::NONE,
             Self::Bbr3x(without) => without,
+            _ => Amendments::NONE,
         }
     }
 }
@@ -84,6 +127,9 @@ pub struct CaseResult {
     pub name: &'static str,
     /// True if every step came true.
     pub passed: bool,
+    /// The case was not decided: the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undecided: Option<Undecided>,
     /// The amendments that change what the case asks for: with all amendments the case fails, and
     /// without these it passes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,6 +137,25 @@ pub struct CaseResult {
     /// The figures seen, or the step that failed: where, what was expected, and what was seen. Of a
     /// changed case the reason for the change.
     pub detail: String,
+}
+
+/// The reason for which a case neither passes nor fails. Steps that were checked came true.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Undecided {
+    /// A step asks for a variable that the algorithm does not have.
+    NotApplicable,
+    /// A step asks for something that the algorithm has and does not show.
+    Unseen,
+}
+
+impl Undecided {
+    fn by(gaps: &[(u32, Gap)]) -> Self {
+        match gaps.iter().all(|(_, gap)| gap.reason == GapReason::Absent) {
+            true => Self::NotApplicable,
+            false => Self::Unseen,
+        }
+    }
 }
 
 impl CaseResult {
@@ -147,24 +212,39 @@ impl Case {
     /// Runs it; `None` when `stop` was set before it was through. A case of [`CHANGES`] runs twice
     /// with `bbr3x`: with the amendments that are on, and without those that change it.
     pub fn run(&self, subject: Subject, stack: Stack, stop: &AtomicBool) -> Option<CaseResult> {
-        let (passed, detail) = self.outcome(subject, stack, stop)?;
-        let result = CaseResult { id: self.id, name: self.name, passed, changed_by: None, detail };
+        let result = self.result(subject, stack, stop)?;
         let change = CHANGES.iter().find(|change| change.case == self.id);
         match (change, subject) {
             (Some(change), Subject::Bbr3x(without)) => {
                 let draft = Subject::Bbr3x(change.also_without(without));
-                Some(change.judge(result, self.outcome(draft, stack, stop)?))
+                let CaseResult { passed, detail, .. } = self.result(draft, stack, stop)?;
+                Some(change.judge(result, (passed, detail)))
             }
             _ => Some(result),
         }
     }
 
-    /// True if every step came true, with the figures seen or the step that failed.
-    fn outcome(&self, subject: Subject, stack: Stack, stop: &AtomicBool) -> Option<(bool, String)> {
-        match (self.run)(&Lab { stop, subject, stack }) {
-            Ok(detail) => Some((true, detail)),
-            Err(Broken::Stopped) => None,
-            Err(broken) => Some((false, broken.to_string())),
-        }
+    /// The result with the figures seen, the step that failed, or the variables that were missing.
+    fn result(&self, subject: Subject, stack: Stack, stop: &AtomicBool) -> Option<CaseResult> {
+        let gaps = Gaps::default();
+        let outcome = (self.run)(&Lab { stop, subject, stack, gaps: &gaps });
+        let mut left_out = gaps.left_out();
+        let (passed, undecided, detail) = match outcome {
+            Ok(detail) if left_out.is_empty() => (true, None, detail),
+            Ok(_) => {
+                let words = format!("{}; every other step came true", in_words(&left_out));
+                (false, Some(Undecided::by(&left_out)), words)
+            }
+            Err(Broken::Stopped) => return None,
+            Err(Broken::Unseen { step, gaps }) => {
+                let decisive: Vec<_> = gaps.into_iter().map(|gap| (step, gap)).collect();
+                let undecided = Undecided::by(&decisive);
+                left_out.extend(decisive);
+                (false, Some(undecided), in_words(&left_out))
+            }
+            Err(broken) => (false, None, broken.to_string()),
+        };
+        let Self { id, name, .. } = *self;
+        Some(CaseResult { id, name, passed, undecided, changed_by: None, detail })
     }
 }

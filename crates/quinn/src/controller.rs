@@ -91,7 +91,7 @@ impl Controller for QuinnController {
         &mut self,
         now: Instant,
         in_flight: u64,
-        _app_limited: bool,
+        app_limited: bool,
         _largest_packet_num_acked: Option<u64>,
     ) {
         let mut state = self.path.lock();
@@ -99,6 +99,7 @@ impl Controller for QuinnController {
         let now = state.clock.at(now);
         let in_flight = in_flight.saturating_sub(state.waiting());
         state.batch_at(now).acks_ended(in_flight);
+        state.ends_limited = app_limited;
     }
 
     fn on_congestion_event(
@@ -114,12 +115,15 @@ impl Controller for QuinnController {
         state.leave_unseen_at(newest);
         let lost = state.flight.take_lost(newest, lost_bytes);
         let batch = state.batch_at(now);
+        let is_loss = !lost.is_empty();
         lost.into_iter().for_each(|packet| batch.lost(packet));
         // quinn reports marks in this way.
         batch.ce(u64::from(lost_bytes == 0));
         if is_persistent_congestion {
             batch.persistent_congestion();
         }
+        // What was lost is to be sent again.
+        state.ends_limited &= !is_loss;
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {

@@ -29,6 +29,8 @@ pub(crate) struct State {
     pub(crate) clock: Clock,
     pub(crate) flight: Flight,
     pub(crate) batch: Batch,
+    /// The batch is an ACK after which the application has nothing to send.
+    pub(crate) ends_limited: bool,
     leaving: Option<Leaving>,
     /// The snapshot that a clone for `congestion_state` shows. The first event removes it; only a
     /// controller of a real path has events.
@@ -74,6 +76,7 @@ impl Path {
             clock: Clock::new(base),
             flight: Flight::default(),
             batch: Batch::default(),
+            ends_limited: false,
             leaving: None,
             at_clone: None,
         })
@@ -228,6 +231,11 @@ impl State {
         if let Some(old) = self.batch.close(&mut self.core) {
             self.flight.forget_before(old);
         }
+        // The mark that was set before the ACK counts what was in flight without small datagrams:
+        // an ACK of those too removes it. After the ACK the count is quinn's.
+        if std::mem::take(&mut self.ends_limited) && self.waiting() == 0 {
+            self.core.on_app_limited();
+        }
     }
 
     /// The same path after a migration, or for an onlooker: with the model, and nothing in flight.
@@ -242,6 +250,7 @@ impl State {
             clock: self.clock,
             flight: Flight::default(),
             batch: Batch::default(),
+            ends_limited: false,
             leaving: None,
             at_clone: Some(snapshot),
         }
@@ -276,6 +285,31 @@ mod tests {
             }
             leave => panic!("the credit was used up: {leave:?}"),
         }
+    }
+
+    /// A little data is sent beside a packet, one ACK is for both, and the application is silent.
+    #[test]
+    fn an_application_that_has_nothing_to_send_stays_limited_when_small_data_is_acknowledged() {
+        let begin = time::Instant::now();
+        let path = Path::new(Algorithm::Bbr3, 1, begin, 1200);
+        for bytes in [1200, 60] {
+            path.made(begin, bytes);
+            path.have_left(begin, [bytes as usize].into_iter());
+        }
+        let mut state = path.lock();
+        let (made, acked) = (state.clock.of(begin), begin + Duration::from_millis(50));
+        state.core.on_app_limited();
+        let packets = [1200, 60].map(|bytes| state.flight.take_acked(made, bytes));
+        let now = state.clock.at(acked);
+        let batch = state.batch_at(now);
+        packets.into_iter().flatten().for_each(|packet| batch.acked(packet));
+        batch.acks_ended(0);
+        state.ends_limited = true;
+        drop(state);
+        path.made(acked, 1200);
+        let state = path.lock();
+        assert_eq!(state.core.snapshot().delivered, 1260);
+        assert!(state.core.snapshot().app_limited, "what comes next is limited");
     }
 
     /// A peer that leaves gaps between the numbers of its packets has each of our ACKs be one of

@@ -61,5 +61,44 @@ fn a_case_that_an_amendment_changes_is_named_with_it() {
     assert_eq!(lines[2], "1 of 2, 1 changed by amendments");
     let said = run(fullpipe(dir.path(), &["conformance", "--cc", "cubic"]));
     assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
-    assert!(said.stderr.contains("write bbr3 or bbr3x"), "{}", said.stderr);
+    assert!(said.stderr.contains("write bbr3, bbr3x, noq:bbr3"), "{}", said.stderr);
+}
+
+#[test]
+fn a_stacks_own_fails_by_name_and_runs_in_its_stack_alone() {
+    let dir = here();
+    let own = ["conformance", "--cc", "noq:bbr3", "--backend", "quic:noq", "8"];
+    let said = run(fullpipe(dir.path(), &own));
+    let text = String::from_utf8(said.stdout).expect("UTF-8");
+    assert_eq!(said.code, Some(1), "{text}{}", said.stderr);
+    assert!(text.starts_with("FAIL  8 down_ends_on_inflight: step 4 "), "{text}");
+    assert!(text.ends_with("\n0 of 1\n"), "{text}");
+    assert!(said.stderr.ends_with("1 of 1 cases failed\n"), "{}", said.stderr);
+    let rows = [
+        (&["--cc", "noq:bbr3"][..], "write --backend quic:noq"),
+        (&["--cc", "bbr3x", "--backend", "quic:noq"], "write --cc bbr3"),
+    ];
+    for (args, words) in rows {
+        let said = run(fullpipe(dir.path(), &[&["conformance"], args].concat()));
+        assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
+        assert!(said.stderr.contains(words), "{}", said.stderr);
+    }
+}
+
+#[cfg(feature = "quinn")]
+#[test]
+fn a_case_of_variables_that_a_version_has_not_is_not_applicable() {
+    let dir = here();
+    let own = ["conformance", "--cc", "quinn:bbr", "--backend", "quic:quinn-virtual", "22"];
+    let said = run(fullpipe(dir.path(), &own));
+    let text = String::from_utf8(said.stdout).expect("UTF-8");
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let words = "not applicable: no such variable: ProbeBW_REFILL (step 1)";
+    let line =
+        format!("n/a  22 application_limited_in_refill: {words}\n0 of 1, 1 not applicable\n");
+    assert_eq!(text, line);
+    let said = run(fullpipe(dir.path(), &[&own[..], &["--json"]].concat()));
+    let object: Value = serde_json::from_slice(&said.stdout).expect("JSON");
+    let case = &object["cases"][0];
+    assert_eq!((&case["passed"], &case["undecided"]), (&false.into(), &"not_applicable".into()));
 }

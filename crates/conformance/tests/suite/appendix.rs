@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::Amendments;
-use fullpipe_conformance::{CASES, Stack, Subject};
+use fullpipe_conformance::{CASES, Stack, Subject, Undecided};
 
 macro_rules! cases {
     ($($test:ident)*) => {
@@ -56,6 +56,40 @@ fn passes(test: &str) {
     let amended = run(Subject::Bbr3x(Amendments::NONE));
     println!("{test}, bbr3x: {:?}, {}", amended.changed_by, amended.detail);
     assert!(amended.is_in_order(), "bbr3x: {}", amended.detail);
+}
+
+/// What other stacks' controllers do, each by a case that is quick: a failing one is told by its
+/// step, and one without its variables does not pass.
+fn of_others(subject: Subject, stack: Stack, expected: &[(u32, Option<Undecided>, &str)]) {
+    for (id, undecided, words) in expected {
+        let case = CASES.iter().find(|case| case.id == *id).expect("a case");
+        let result = case.run(subject, stack, &AtomicBool::new(false)).expect("nobody stops it");
+        println!("{id}: {}", result.detail);
+        assert!(!result.passed && result.changed_by.is_none());
+        assert_eq!(result.undecided, *undecided, "{id}: {}", result.detail);
+        assert!(result.detail.contains(words), "{id}: {}", result.detail);
+    }
+}
+
+/// docs/verification.md has the causes.
+#[test]
+fn noqs_own_counts_inflight_an_ack_late_and_is_limited_every_other_round() {
+    let expected = [
+        (7, None, "expected no round without growth counted"),
+        (8, None, "expected CRUISE on the ACK that reaches both bounds"),
+    ];
+    of_others(Subject::NoqBbr3, Stack::Noq, &expected);
+}
+
+#[cfg(feature = "quinn")]
+#[test]
+fn quinns_own_begins_with_probe_rtt_and_has_no_variables_of_version_3() {
+    let expected = [
+        (10, None, "expected ProbeRTT when the interval since the last lower RTT is over"),
+        (4, Some(Undecided::NotApplicable), "no such variable: drain_start_round (step 4)"),
+        (22, Some(Undecided::NotApplicable), "no such variable: ProbeBW_REFILL (step 1)"),
+    ];
+    of_others(Subject::QuinnBbr, Stack::Quinn, &expected);
 }
 
 /// Three that are quick, over a real stack.

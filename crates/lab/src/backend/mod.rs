@@ -42,7 +42,7 @@ pub use tcp_linux::retransmitted_segments;
 #[cfg(feature = "transports")]
 pub use link::RealPath;
 #[cfg(feature = "transports")]
-pub use quic_virtual::{QuicFlow, QuicFlowConfig};
+pub use quic_virtual::{Gap, GapReason, QuicFlow, QuicFlowConfig};
 
 use crate::observe::{FlowSample, Observations, Progress, Sampling};
 use crate::parts::{NotBuilt, Part};

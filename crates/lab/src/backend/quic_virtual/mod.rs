@@ -5,6 +5,7 @@
 
 mod end;
 mod ends;
+mod foreign;
 mod noq;
 mod one_flow;
 #[cfg(feature = "quinn")]
@@ -29,6 +30,7 @@ use noq::Noq;
 use quinn::Quinn;
 use stack::Stack;
 
+pub use foreign::{Gap, GapReason};
 pub use one_flow::{QuicFlow, QuicFlowConfig};
 
 /// Longer than any run.

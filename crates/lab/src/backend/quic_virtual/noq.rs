@@ -18,6 +18,7 @@ use noq_proto::{
 
 use super::end::PEER;
 use super::ends::{Identity, certificate};
+use super::foreign::{self, Gap};
 use super::stack::{Arrival, BATCH, Batch, Leave, News, Stack, alike};
 use crate::backend::RunError;
 use crate::observe::FlowSample;
@@ -31,6 +32,9 @@ impl Stack for Noq {
 
     type Control = CongestionControl;
     type Pacing = ();
+    type View = foreign::noq::View;
+
+    const GAPS: &'static [Gap] = &foreign::noq::GAPS;
 
     alike!(noq_proto);
 
@@ -117,6 +121,10 @@ impl Stack for Noq {
         let controller = connection.congestion_state(PathId::ZERO)?;
         let ours = controller.clone_box().into_any().downcast::<NoqController>().ok();
         ours.map(|ours| ours.snapshot())
+    }
+
+    fn view(connection: &Connection, view: &mut Self::View) -> Result<Snapshot, RunError> {
+        view.look(&connection.congestion_state(PathId::ZERO).ok_or(RunError::Lost)?)
     }
 }
 

@@ -1,12 +1,13 @@
 //! One flow of a QUIC stack on one path, which its owner drives event by event.
 
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate, Snapshot};
-use fullpipe_noq::{CongestionControl, TransportSettings};
+use fullpipe_noq::TransportSettings;
 use fullpipe_path::{ConfigError, PathConfig, Probability, Selection};
-use fullpipe_sim::{FlowConfig, SimConfig};
+use fullpipe_sim::{FlowConfig, SenderStats, SimConfig};
 
 use super::NO_TIMEOUT;
 use super::ends::{Ends, Identity};
+use super::foreign::Gap;
 use super::noq::Noq;
 #[cfg(feature = "quinn")]
 use super::quinn::Quinn;
@@ -14,7 +15,6 @@ use super::stack::Stack;
 use crate::backend::RunError;
 use crate::backend::network::{Network, Transport};
 use crate::backend::virtual_time::World;
-#[cfg(feature = "quinn")]
 use crate::scenario::Cc;
 
 /// The flow, and the first connection of it.
@@ -29,63 +29,114 @@ const WINDOW: u32 = 1 << 30;
 const STREAMS: u64 = 64;
 
 /// A network that is driven from outside, whatever its stack is.
-trait Driven: World {
+trait Driven {
+    fn now(&self) -> Instant;
     fn next_event(&self) -> Option<Instant>;
     fn step(&mut self);
+    fn run_until(&mut self, time: Instant);
     fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError>;
     fn set_loss(&mut self, probability: Probability, seed: u64);
     fn set_reordered(&mut self, packets: Selection) -> Result<(), ConfigError>;
     fn withhold(&mut self);
     fn offer(&mut self, bytes: u64);
     fn is_connected(&self) -> bool;
-    fn snapshot(&self) -> Option<Snapshot>;
+    fn received(&self) -> u64;
+    fn lost_packets(&mut self) -> u64;
+    /// The sender's model; `None` if its connection is gone.
+    fn model(&mut self) -> Result<Option<Snapshot>, RunError>;
 }
 
-impl<S: Stack> Driven for Network<Ends<S>> {
+struct Driver<S: Stack> {
+    network: Network<Ends<S>>,
+    /// True if the controller is one of ours, which shows its model.
+    is_ours: bool,
+    view: S::View,
+    /// The last look at a controller of the stack's own.
+    seen: Option<(Marks, Snapshot)>,
+}
+
+/// Counts of a sender without a change of which its controller has not changed either: of ACKs, and
+/// of packets sent and lost.
+type Marks = [u64; 3];
+
+impl<S: Stack> Driven for Driver<S> {
+    fn now(&self) -> Instant {
+        self.network.now()
+    }
+
     fn next_event(&self) -> Option<Instant> {
-        self.next_event()
+        self.network.next_event()
     }
 
     fn step(&mut self) {
-        self.step();
+        self.network.step();
+    }
+
+    fn run_until(&mut self, time: Instant) {
+        self.network.advance(time, u64::MAX);
     }
 
     fn set_rate(&mut self, rate: Rate) -> Result<(), ConfigError> {
-        self.set_rate(0, rate)
+        self.network.set_rate(0, rate)
     }
 
     fn set_loss(&mut self, probability: Probability, seed: u64) {
-        self.set_loss(0, probability, seed);
+        self.network.set_loss(0, probability, seed);
     }
 
     fn set_reordered(&mut self, packets: Selection) -> Result<(), ConfigError> {
-        self.set_reordered(0, packets)
+        self.network.set_reordered(0, packets)
     }
 
     fn withhold(&mut self) {
-        self.withhold(FLOW);
-        self.transport(FLOW).abandon(CONNECTION);
+        self.network.withhold(FLOW);
+        self.network.transport(FLOW).abandon(CONNECTION);
     }
 
     fn offer(&mut self, bytes: u64) {
-        self.offer(FLOW, bytes);
+        self.network.offer(FLOW, bytes);
     }
 
     fn is_connected(&self) -> bool {
-        self.peek(FLOW).look(CONNECTION).is_some_and(|seen| seen.is_established)
+        self.network.peek(FLOW).look(CONNECTION).is_some_and(|seen| seen.is_established)
     }
 
-    fn snapshot(&self) -> Option<Snapshot> {
-        self.peek(FLOW).connection(CONNECTION).and_then(S::snapshot)
+    fn received(&self) -> u64 {
+        self.network.received(FLOW)
+    }
+
+    fn lost_packets(&mut self) -> u64 {
+        self.network.sent(FLOW).lost_packets
+    }
+
+    fn model(&mut self) -> Result<Option<Snapshot>, RunError> {
+        let Some(connection) = self.network.peek(FLOW).connection(CONNECTION) else {
+            return Ok(None);
+        };
+        if self.is_ours {
+            return Ok(S::snapshot(connection));
+        }
+        let acks = self.network.peek(FLOW).look(CONNECTION).map_or(0, |seen| seen.rtt.count);
+        let SenderStats { sent_packets, lost_packets, .. } = self.network.sent(FLOW);
+        let marks = [acks, sent_packets, lost_packets];
+        if let Some((_, seen)) = self.seen.filter(|(before, _)| *before == marks) {
+            return Ok(Some(seen));
+        }
+        let Some(connection) = self.network.peek(FLOW).connection(CONNECTION) else {
+            return Ok(None);
+        };
+        let seen = S::view(connection, &mut self.view)?;
+        self.seen = Some((marks, seen));
+        Ok(Some(seen))
     }
 }
 
 /// Settings of a [`QuicFlow`].
 #[derive(Clone, Copy, Debug)]
 pub struct QuicFlowConfig {
-    /// One of our algorithms.
-    pub algorithm: Algorithm,
-    /// The seed of what it draws.
+    /// One of our algorithms, or the stack's own BBR.
+    pub cc: Cc,
+    /// The seed of what ours draw.
     pub seed: u64,
     /// Bytes of a full datagram; no other size is tried.
     pub datagram_bytes: u16,
@@ -93,11 +144,13 @@ pub struct QuicFlowConfig {
     pub initial_rtt: Duration,
 }
 
-/// A connection of a QUIC stack with one of our algorithms, both ends under a virtual clock. Its
-/// application is its owner, who says what it has to send.
+/// A connection of a QUIC stack, both ends under a virtual clock. Its application is its owner, who
+/// says what it has to send.
 pub struct QuicFlow {
     network: Box<dyn Driven>,
     snapshot: Snapshot,
+    gaps: &'static [Gap],
+    error: Option<RunError>,
     lost_packets: u64,
 }
 
@@ -111,14 +164,14 @@ impl QuicFlow {
     /// A flow of noq that has just begun its handshake, and whose application has nothing to send.
     ///
     /// # Errors
-    /// Fails for a path that makes no sense, and without an identity for TLS.
+    /// Fails for a path that makes no sense, without an identity for TLS, and for a controller of
+    /// the stack's own that is no BBR, or whose text is not as expected.
     pub fn noq(
         downlink: PathConfig,
         uplink: PathConfig,
         config: QuicFlowConfig,
     ) -> Result<Self, RunError> {
-        let cc = CongestionControl::Fullpipe(config.algorithm);
-        Self::new::<Noq>(downlink, uplink, config, cc)
+        Self::new::<Noq>(downlink, uplink, config)
     }
 
     /// The same of quinn.
@@ -131,19 +184,22 @@ impl QuicFlow {
         uplink: PathConfig,
         config: QuicFlowConfig,
     ) -> Result<Self, RunError> {
-        let cc = Cc::Program(CongestionControl::Fullpipe(config.algorithm));
-        Self::new::<Quinn>(downlink, uplink, config, cc)
+        Self::new::<Quinn>(downlink, uplink, config)
     }
 
     fn new<S: Stack>(
         downlink: PathConfig,
         uplink: PathConfig,
         config: QuicFlowConfig,
-        cc: S::Control,
     ) -> Result<Self, RunError> {
+        let ours = config.cc.algorithm();
+        let cc = S::control(config.cc).ok_or_else(|| {
+            RunError::Scenario(format!("{} is none of the algorithms of {}", config.cc, S::NAME))
+        })?;
         let flow = FlowConfig {
             jitter: Duration::ZERO,
-            ..FlowConfig::bulk(config.algorithm, config.seed)
+            // The stack's own has no use for it.
+            ..FlowConfig::bulk(ours.unwrap_or(Algorithm::Bbr3), config.seed)
         };
         let sim = SimConfig::new(downlink, uplink, vec![flow]);
         let identity = Identity::new()?;
@@ -160,16 +216,31 @@ impl QuicFlow {
         network.withhold(FLOW);
         // The application opens its connection.
         network.step();
-        let snapshot = Driven::snapshot(&network).ok_or(RunError::Lost)?;
-        Ok(Self { network: Box::new(network), snapshot, lost_packets: 0 })
+        let is_ours = ours.is_some();
+        let mut driver = Driver { network, is_ours, view: S::View::default(), seen: None };
+        let snapshot = driver.model()?.ok_or(RunError::Lost)?;
+        let gaps = if ours.is_some() { &[] } else { S::GAPS };
+        Ok(Self { network: Box::new(driver), snapshot, gaps, error: None, lost_packets: 0 })
     }
 
     /// Takes over what an event made of the sender.
     fn look(&mut self) {
-        if let Some(now) = self.network.snapshot() {
-            self.snapshot = now;
+        match self.network.model() {
+            Ok(Some(now)) => self.snapshot = now,
+            Ok(None) => {}
+            Err(error) => self.error = Some(error),
         }
-        self.lost_packets = self.network.sent(FLOW).lost_packets;
+        self.lost_packets = self.network.lost_packets();
+    }
+
+    /// The error of the last look at a controller of the stack's own, once: the snapshot is older.
+    pub fn take_error(&mut self) -> Option<RunError> {
+        self.error.take()
+    }
+
+    /// The variables that [`Self::snapshot`] does not have.
+    pub fn gaps(&self) -> &'static [Gap] {
+        self.gaps
     }
 
     /// True if the handshake is over at the sender: application data may leave.
@@ -195,7 +266,7 @@ impl QuicFlow {
 
     /// Lets everything happen until `time`.
     pub fn run_until(&mut self, time: Instant) {
-        self.network.advance(time, u64::MAX);
+        self.network.run_until(time);
         self.look();
     }
 
@@ -206,7 +277,7 @@ impl QuicFlow {
 
     /// Application bytes that the receiver has read.
     pub fn received(&self) -> u64 {
-        self.network.received(FLOW)
+        self.network.received()
     }
 
     /// Packets that the sender took for lost.

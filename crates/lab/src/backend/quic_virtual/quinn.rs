@@ -13,6 +13,7 @@ use fullpipe_noq::TransportSettings;
 use fullpipe_path::Ecn;
 use fullpipe_quinn::{Pacing, Permit, QuinnController};
 use fullpipe_sim::SenderStats;
+use quinn_proto::congestion::Bbr;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionId, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig,
     ServerConfig, StreamId, Transmit,
@@ -20,6 +21,7 @@ use quinn_proto::{
 
 use super::end::PEER;
 use super::ends::{Identity, certificate};
+use super::foreign::{self, Gap};
 use super::stack::{Arrival, BATCH, Batch, Leave, News, Stack, alike};
 use crate::backend::RunError;
 use crate::backend::quic::quinn::{controllers, receiving, transport};
@@ -34,6 +36,9 @@ impl Stack for Quinn {
 
     type Control = Cc;
     type Pacing = Pacing;
+    type View = foreign::quinn::View;
+
+    const GAPS: &'static [Gap] = &foreign::quinn::GAPS;
 
     alike!(quinn_proto);
 
@@ -114,6 +119,14 @@ impl Stack for Quinn {
         let controller = connection.congestion_state().clone_box();
         let ours = controller.into_any().downcast::<QuinnController>().ok();
         ours.map(|ours| ours.snapshot())
+    }
+
+    fn view(connection: &Connection, view: &mut Self::View) -> Result<Snapshot, RunError> {
+        let controller = connection.congestion_state();
+        let (cwnd, lost) = (controller.window(), connection.stats().path.lost_bytes);
+        // The interface of a controller is not `Debug` here, as it is in noq.
+        let own = controller.clone_box().into_any().downcast::<Bbr>();
+        view.look(&own.map_err(|_| RunError::Lost)?, cwnd, lost)
     }
 }
 

@@ -14,6 +14,7 @@ use fullpipe_path::Ecn;
 use fullpipe_sim::SenderStats;
 
 use super::ends::Identity;
+use super::foreign::Gap;
 use crate::backend::RunError;
 use crate::observe::FlowSample;
 use crate::scenario::Cc;
@@ -38,6 +39,11 @@ pub(in crate::backend) trait Stack: Sized + Send + Sync + 'static {
     type Control: Copy;
     /// Pacing below the stack, of one connection.
     type Pacing: Default;
+    /// What is known of one controller of the stack's own from before.
+    type View: Default;
+
+    /// Variables of a snapshot that [`Self::view`] leaves without a meaning.
+    const GAPS: &'static [Gap];
 
     /// The congestion control by this name; `None` if it has none.
     fn control(cc: Cc) -> Option<Self::Control>;
@@ -129,6 +135,8 @@ pub(in crate::backend) trait Stack: Sized + Send + Sync + 'static {
     fn sample(connection: &Self::Connection) -> Option<FlowSample>;
     /// The sender's model of the path; `None` where the controller is none of ours.
     fn snapshot(connection: &Self::Connection) -> Option<Snapshot>;
+    /// The model of the stack's own BBR, by its printed text; an error where the controller is none.
+    fn view(connection: &Self::Connection, view: &mut Self::View) -> Result<Snapshot, RunError>;
 }
 
 /// A datagram's meaning to an endpoint.

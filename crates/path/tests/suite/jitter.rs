@@ -69,8 +69,8 @@ fn a_normal_jitter_has_the_shares_of_a_normal_distribution() {
 #[test]
 fn a_pareto_jitter_has_the_tail_of_the_formula_and_its_end() {
     let delays = delays(Distribution::Pareto, 0.0);
-    for beyond in [0.05, 0.2, 0.5, 1.0, 2.0, 3.0, 4.0, 4.6] {
-        let tail = (1.0 + 0.75 * beyond as f64).powi(-3);
+    for beyond in [0.05_f64, 0.2, 0.5, 1.0, 2.0, 3.0, 4.0, 4.6] {
+        let tail = (1.0 + 0.75 * beyond).powi(-3);
         let share = delays.iter().filter(|x| **x > beyond).count() as f64 / N as f64;
         assert!((share - tail).abs() < allowance(tail), "{share} beyond {beyond}, and not {tail}");
     }

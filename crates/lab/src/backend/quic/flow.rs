@@ -7,7 +7,7 @@ use std::time;
 
 use fullpipe_cc::Duration;
 use fullpipe_files::{STAMP_BYTES, written_at};
-use fullpipe_sim::{Application, Tally};
+use fullpipe_traffic::{Application, Tally};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 

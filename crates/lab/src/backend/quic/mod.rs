@@ -23,7 +23,7 @@ mod testbed;
 
 use std::marker::PhantomData;
 
-use fullpipe_sim::Application;
+use fullpipe_traffic::Application;
 
 use super::link;
 use super::{Backend, Request, RunError, realtime};

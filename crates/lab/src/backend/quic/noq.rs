@@ -11,7 +11,7 @@ use fullpipe_files::{
     Server, ServerOptions, ServerTls, Verify,
 };
 use fullpipe_noq::NoqController;
-use fullpipe_sim::SenderStats;
+use fullpipe_traffic::SenderStats;
 
 use super::stack::{self, FlowError, Flows, Sending, Settings, Stack, server_name};
 use crate::backend::RunError;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fullpipe_files::bulk_block;
 use fullpipe_noq::TransportSettings;
 use fullpipe_quinn::{QuinnController, controllers_with_seed};
-use fullpipe_sim::SenderStats;
+use fullpipe_traffic::SenderStats;
 use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn::rustls::RootCertStore;
 use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};

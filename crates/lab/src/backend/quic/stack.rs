@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use fullpipe_cc::Duration;
 use fullpipe_noq::TransportSettings;
-use fullpipe_sim::{Stream, stream_seed};
+use fullpipe_traffic::{Stream, stream_seed};
 
 use super::accepted::Accepted;
 #[cfg(feature = "s2n")]

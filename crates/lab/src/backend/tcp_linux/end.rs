@@ -7,9 +7,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time;
 
-use fullpipe_sim::SenderStats;
 use fullpipe_tcp::Config;
 use fullpipe_tcp::tokio::{TcpListener as UserListener, TcpStream as UserStream};
+use fullpipe_traffic::SenderStats;
 use nix::poll::PollFlags;
 use socket2::Socket;
 use tokio::time::timeout;

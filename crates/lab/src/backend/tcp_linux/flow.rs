@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, mpsc};
 use std::time;
 
 use fullpipe_cc::Duration;
-use fullpipe_sim::Application;
+use fullpipe_traffic::Application;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::SockRef;

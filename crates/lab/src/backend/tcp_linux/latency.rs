@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time;
 
-use fullpipe_sim::Tally;
+use fullpipe_traffic::Tally;
 
 /// A write on its way.
 #[derive(Clone, Copy)]

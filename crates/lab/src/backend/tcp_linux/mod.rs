@@ -16,7 +16,7 @@ mod user_stack;
 
 use fullpipe_adapter::CongestionControl;
 use fullpipe_cc::Algorithm;
-use fullpipe_sim::Application;
+use fullpipe_traffic::Application;
 
 use super::link;
 use super::{Backend, Request, RunError, realtime};

@@ -10,7 +10,8 @@ use std::{fs, thread, time};
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_emu::namespace::{CLIENT, Entry, SERVER};
 use fullpipe_emu::tun::{WireSample, WireView};
-use fullpipe_sim::{Direction, FlowConfig, SenderStats};
+use fullpipe_sim::FlowConfig;
+use fullpipe_traffic::{Direction, SenderStats};
 use nix::unistd::{AccessFlags, access};
 
 use super::flow::TcpFlow;

@@ -10,7 +10,7 @@ use std::{thread, time};
 use fullpipe_cc::Duration;
 use fullpipe_emu::namespace::{Entry, SERVER};
 use fullpipe_path::Exponential;
-use fullpipe_sim::SenderStats;
+use fullpipe_traffic::SenderStats;
 use nix::poll::PollFlags;
 use socket2::{Domain, Protocol, Socket, Type};
 

@@ -9,7 +9,8 @@ use std::time;
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_emu::namespace::{CLIENT, SERVER};
 use fullpipe_emu::tun::WireView;
-use fullpipe_sim::{Application, Direction, FlowConfig, Stream, Tally, stream_seed};
+use fullpipe_sim::FlowConfig;
+use fullpipe_traffic::{Application, Direction, Stream, Tally, stream_seed};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::control::Controls;

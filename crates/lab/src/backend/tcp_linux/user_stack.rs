@@ -4,9 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use fullpipe_emu::tun::Host;
-use fullpipe_sim::{Direction, FlowConfig};
+use fullpipe_sim::FlowConfig;
 use fullpipe_tcp::Config;
 use fullpipe_tcp::tokio::{Stack, TcpListener};
+use fullpipe_traffic::Direction;
 use tokio::runtime::{Builder, Runtime};
 
 use super::end::{Listener, Unconnected};

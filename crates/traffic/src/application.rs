@@ -74,12 +74,17 @@ impl Application {
     }
 }
 
-/// The way that a flow's data takes.
+/// The way that a flow's data takes, or a packet. Its number is its place where both have one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Direction {
-    /// Over the links; ACKs come back over the uplink.
+    /// Over the links, from the server to the client; ACKs come back over the uplink.
     #[default]
-    Down,
+    Down = 0,
     /// Over the uplink; ACKs come back over all links.
-    Up,
+    Up = 1,
+}
+
+impl Direction {
+    /// Both, in the order of their numbers.
+    pub const BOTH: [Self; 2] = [Self::Down, Self::Up];
 }

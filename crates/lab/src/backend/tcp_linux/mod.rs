@@ -124,9 +124,7 @@ impl Backend for TcpUserTun {
     }
 
     fn has(&self, feature: &Feature) -> bool {
-        // Short flows are the kernel's alone.
         match feature {
-            Feature::Application(name) => *name != "short_flows",
             Feature::Setting("receiver") => true,
             feature => TcpLinux.has(feature),
         }

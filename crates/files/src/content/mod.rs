@@ -39,12 +39,7 @@ pub trait Made: Send + Sync + Debug {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Piece {
     /// These bytes.
-    Write {
-        /// The bytes.
-        bytes: Bytes,
-        /// What the stream has not taken at this time is not sent.
-        until: Option<Instant>,
-    },
+    Write(Bytes),
     /// Nothing before this time.
     Wait(Instant),
     /// There is no more.

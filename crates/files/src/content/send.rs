@@ -101,13 +101,7 @@ impl<'a> Sending<'a> {
     async fn made(&mut self, mut made: Box<dyn Made>) -> Result<(), SendError> {
         loop {
             match made.next(std::time::Instant::now()) {
-                Piece::Write { bytes, until: None } => self.write_chunk(bytes).await?,
-                Piece::Write { bytes, until: Some(at) } => {
-                    let written = self.write_chunk(bytes);
-                    if let Ok(written) = tokio::time::timeout_at(at.into(), written).await {
-                        written?;
-                    }
-                }
+                Piece::Write(bytes) => self.write_chunk(bytes).await?,
                 Piece::Wait(until) => tokio::time::sleep_until(until.into()).await,
                 Piece::End => return Ok(()),
             }

@@ -162,7 +162,7 @@ async fn fetch<D: Dialer>(task: &FlowTask<D>, client: &D::Client) -> Result<(), 
             let write_bytes = write_bytes.max(STAMP_BYTES as u64);
             fetch_writes(task, client, write_bytes).await
         }
-        Application::OnOff { .. } => fetch_all(task, client, vec![path(task.application)]).await,
+        Application::OnOff { .. } => fetch_at_times(task, client).await,
         Application::RequestResponse { .. } => fetch_answers(task, client).await,
         // Short flows have connections of their own.
         Application::Bulk | Application::ShortFlows { .. } => {
@@ -171,11 +171,39 @@ async fn fetch<D: Dialer>(task: &FlowTask<D>, client: &D::Client) -> Result<(), 
     }
 }
 
+/// The applications of a flow that is connected now.
+fn traffic<D>(task: &FlowTask<D>) -> Traffic {
+    let now = instant(time::Instant::now());
+    let mut traffic = Traffic::new(task.application, now, None, task.seed);
+    traffic.on_connected(now);
+    traffic
+}
+
+/// Lets data without an end come while the application has some.
+async fn fetch_at_times<D: Dialer>(
+    task: &FlowTask<D>,
+    client: &D::Client,
+) -> Result<(), FlowError> {
+    let mut traffic = traffic(task);
+    while let Some(at) = traffic.wakes() {
+        tokio::time::sleep_until(to_std(at).into()).await;
+        if traffic.on_time(instant(time::Instant::now())) != Action::Resume {
+            continue;
+        }
+        let Some(pause) = traffic.wakes() else { continue };
+        // Nobody reads the streams after that. The sender drops what has not left of them, which
+        // may be all that a window holds.
+        let all = fetch_all(task, client, requests(None, task.streams));
+        if let Ok(ended) = tokio::time::timeout_at(to_std(pause).into(), all).await {
+            ended?;
+        }
+    }
+    Ok(())
+}
+
 /// Asks for one answer after the other until the flow is stopped.
 async fn fetch_answers<D: Dialer>(task: &FlowTask<D>, client: &D::Client) -> Result<(), FlowError> {
-    let begun = instant(time::Instant::now());
-    let mut traffic = Traffic::new(task.application, begun, None, task.seed);
-    traffic.on_connected(begun);
+    let mut traffic = traffic(task);
     while let Some(at) = traffic.wakes() {
         tokio::time::sleep_until(to_std(at).into()).await;
         if traffic.on_time(instant(time::Instant::now())) != Action::Request {

@@ -1,7 +1,6 @@
 //! Data of the sender's application: a client asks for it by a path, and the server makes it as the
 //! application's machine says.
 
-use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time;
 
@@ -18,9 +17,6 @@ pub(super) const REQUEST_BYTES: usize = 64;
 
 /// Bytes of the time at the head of each write of [`Application::RateLimited`].
 pub(super) const STAMP_BYTES: usize = 8;
-
-/// A small write, so that little is written ahead of what is sent when a time of sending ends.
-const ON_OFF_WRITE_BYTES: u64 = 16 << 10;
 
 /// The time in which applications and stamps count: both ends are in this process.
 fn zero() -> time::Instant {
@@ -46,7 +42,8 @@ pub(super) fn written_at(stamp: [u8; STAMP_BYTES]) -> Instant {
 /// The path by which a client asks for an application's data over one stream.
 pub(super) fn path(application: Application) -> String {
     match application {
-        Application::Bulk => "/bulk".to_owned(),
+        // Of times with data and without the client makes streams.
+        Application::Bulk | Application::OnOff { .. } => "/bulk".to_owned(),
         Application::Bytes(bytes) | Application::ShortFlows { bytes, .. } => {
             format!("/bytes/{bytes}")
         }
@@ -54,28 +51,21 @@ pub(super) fn path(application: Application) -> String {
         Application::RateLimited { rate, write_bytes } => {
             format!("/rate/{}/{write_bytes}", rate.as_bytes_per_sec())
         }
-        Application::OnOff { on, off } => format!("/on-off/{}/{}", on.as_nanos(), off.as_nanos()),
     }
 }
 
 /// The data of a path; `None` for a path that is none of [`path`]'s.
 pub(super) fn made(path: &str) -> Option<Making> {
-    fn pair<T: FromStr>(text: &str) -> Option<(T, T)> {
-        let (a, b) = text.split_once('/')?;
-        Some((a.parse().ok()?, b.parse().ok()?))
-    }
     let application = if path == "/bulk" {
         Application::Bulk
     } else if let Some(bytes) = path.strip_prefix("/bytes/") {
         Application::Bytes(bytes.parse().ok()?)
-    } else if let Some(rest) = path.strip_prefix("/rate/") {
-        let (rate, write_bytes) = pair(rest)?;
-        // A write carries its time, so it has room for that.
-        let write_bytes = u64::max(write_bytes, STAMP_BYTES as u64);
-        Application::RateLimited { rate: Rate::from_bytes_per_sec(rate), write_bytes }
     } else {
-        let (on, off) = pair(path.strip_prefix("/on-off/")?)?;
-        Application::OnOff { on: Duration::from_nanos(on), off: Duration::from_nanos(off) }
+        let (rate, write_bytes) = path.strip_prefix("/rate/")?.split_once('/')?;
+        let rate = Rate::from_bytes_per_sec(rate.parse().ok()?);
+        // A write carries its time, so it has room for that.
+        let write_bytes = u64::max(write_bytes.parse().ok()?, STAMP_BYTES as u64);
+        Application::RateLimited { rate, write_bytes }
     };
     Some(Making::new(application, time::Instant::now()))
 }
@@ -110,23 +100,17 @@ impl Made for Making {
                     self.supply.offer(bytes - head);
                     let mut head = vec![0; head as usize];
                     head[..STAMP_BYTES].copy_from_slice(&due.as_nanos().to_be_bytes());
-                    return Piece::Write { bytes: head.into(), until: None };
+                    return Piece::Write(head.into());
                 }
                 action => self.supply.on_action(application, action),
             }
         }
-        let (left, wakes) = (self.supply.left(), self.traffic.wakes().map(to_std));
-        match wakes {
-            None if left == 0 => Piece::End,
-            Some(at) if left == 0 => Piece::Wait(at),
-            wakes => {
-                // A write that a window holds back ends with the time of sending.
-                let until = wakes.filter(|_| !at_times);
-                let most = until.map_or(block.len() as u64, |_| ON_OFF_WRITE_BYTES);
-                let bytes = left.min(most);
-                self.supply.take(bytes);
-                Piece::Write { bytes: block.slice(..bytes as usize), until }
-            }
+        let bytes = self.supply.left().min(block.len() as u64);
+        self.supply.take(bytes);
+        match self.traffic.wakes() {
+            _ if bytes > 0 => Piece::Write(block.slice(..bytes as usize)),
+            Some(at) => Piece::Wait(to_std(at)),
+            None => Piece::End,
         }
     }
 }
@@ -144,13 +128,7 @@ pub(super) async fn answer(stream: &mut impl Stream, request: Vec<u8>) -> Result
     let mut made = made(&String::from_utf8(request)?).ok_or("no such path")?;
     loop {
         match made.next(time::Instant::now()) {
-            Piece::Write { bytes, until: None } => stream.write(bytes).await?,
-            Piece::Write { bytes, until: Some(at) } => {
-                let write = stream.write(bytes);
-                if let Ok(written) = tokio::time::timeout_at(at.into(), write).await {
-                    written?;
-                }
-            }
+            Piece::Write(bytes) => stream.write(bytes).await?,
             Piece::Wait(until) => tokio::time::sleep_until(until.into()).await,
             Piece::End => return Ok(()),
         }
@@ -184,40 +162,26 @@ mod tests {
                 Application::RateLimited { rate, write_bytes: 1 },
                 Application::RateLimited { rate, write_bytes: 8 },
             ),
-            (
-                Application::OnOff { on: ms(3), off: Duration::ZERO },
-                Application::OnOff { on: ms(3), off: Duration::ZERO },
-            ),
+            (Application::OnOff { on: ms(3), off: Duration::ZERO }, Application::Bulk),
         ] {
             let made = made(&path(application)).expect("a path");
             assert_eq!(made.traffic.application(), made_of);
         }
-        for none in ["", "/bulk/", "/bytes/-1", "/rate/8", "/rate/a/8", "/on-off/1", "/etc/passwd"]
-        {
+        for none in ["", "/bulk/", "/bytes/-1", "/rate/8", "/rate/a/8", "/etc/passwd"] {
             assert!(made(none).is_none(), "{none}");
         }
     }
 
     #[test]
-    fn bytes_end_and_times_without_data_are_waits() {
+    fn bytes_end_when_all_are_written() {
         let begun = time::Instant::now();
         let mut bytes = Making::new(Application::Bytes(100_000), begun);
         let mut written = Vec::new();
-        while let Piece::Write { bytes, until: None } = bytes.next(begun) {
+        while let Piece::Write(bytes) = bytes.next(begun) {
             written.push(bytes.len());
         }
         assert_eq!(written, [bulk_block().len(), 100_000 - bulk_block().len()]);
         assert_eq!(bytes.next(begun), Piece::End);
-
-        let mut on_off = Making::new(Application::OnOff { on: ms(3), off: ms(2) }, begun);
-        let after = |time: Duration| to_std(instant(begun) + time);
-        let until_off = Some(after(ms(3)));
-        for at in [ms(0), ms(2)] {
-            let Piece::Write { until, .. } = on_off.next(after(at)) else { panic!("no data") };
-            assert_eq!(until, until_off);
-        }
-        assert_eq!(on_off.next(after(ms(3))), Piece::Wait(after(ms(5))));
-        assert!(matches!(on_off.next(after(ms(5))), Piece::Write { .. }));
     }
 
     #[test]
@@ -227,7 +191,7 @@ mod tests {
         let mut made = Making::new(Application::RateLimited { rate, write_bytes: 500 }, begun);
         let late = to_std(instant(begun) + ms(7));
         for due in [ms(0), ms(5)] {
-            let Piece::Write { bytes, until: None } = made.next(late) else { panic!("no data") };
+            let Piece::Write(bytes) = made.next(late) else { panic!("no data") };
             let stamp = bytes[..STAMP_BYTES].try_into().expect("a stamp");
             assert_eq!((bytes.len(), written_at(stamp)), (500, instant(begun) + due));
         }
@@ -242,9 +206,7 @@ mod tests {
         let late = to_std(instant(begun) + ms(1));
         let block = bulk_block().len();
         for bytes in [block, 100_000 - block, block, 100_000 - block] {
-            let Piece::Write { bytes: piece, until: None } = made.next(late) else {
-                panic!("no data")
-            };
+            let Piece::Write(piece) = made.next(late) else { panic!("no data") };
             assert_eq!(piece.len(), bytes);
         }
     }

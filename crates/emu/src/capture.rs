@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{self, SystemTime};
 
 use fullpipe_cc::Instant;
+use fullpipe_traffic::Direction;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::{
@@ -44,6 +45,24 @@ pub(crate) enum End {
     Client = 0,
     /// The server's.
     Server = 1,
+}
+
+impl End {
+    /// The end at which packets of a direction enter.
+    pub(crate) fn entry(direction: Direction) -> Self {
+        match direction {
+            Direction::Down => Self::Server,
+            Direction::Up => Self::Client,
+        }
+    }
+
+    /// The end at which they leave.
+    pub(crate) fn exit(direction: Direction) -> Self {
+        match direction {
+            Direction::Down => Self::Client,
+            Direction::Up => Self::Server,
+        }
+    }
 }
 
 /// Result of a capture.

@@ -11,6 +11,7 @@ use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{
     Count, Delivered, Event, Header, IPV4_UDP_HEADER_BYTES, IPV6_UDP_HEADER_BYTES, Path,
 };
+use fullpipe_traffic::Direction;
 
 use crate::capture::{Capture, End};
 use crate::clock::Clock;
@@ -95,30 +96,6 @@ impl Shared {
 
     pub(crate) fn kernel_drops(&self) -> u64 {
         self.kernel_drops.load(Ordering::Relaxed)
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    Down,
-    Up,
-}
-
-impl Direction {
-    /// The end at which packets enter.
-    fn from(self) -> End {
-        match self {
-            Self::Down => End::Server,
-            Self::Up => End::Client,
-        }
-    }
-
-    /// The end at which they leave.
-    fn to(self) -> End {
-        match self {
-            Self::Down => End::Client,
-            Self::Up => End::Server,
-        }
     }
 }
 
@@ -357,7 +334,14 @@ impl Link {
             let mut data = self.pool.pop().unwrap_or_default();
             data.clear();
             data.extend_from_slice(self.receiver.data(range));
-            note(&mut self.capture, &self.ports, (direction, direction.from()), at, flow, &data);
+            note(
+                &mut self.capture,
+                &self.ports,
+                (direction, End::entry(direction)),
+                at,
+                flow,
+                &data,
+            );
             let wire_bytes = data.len() as u32 + self.headers;
             let header =
                 Header { flow: flow as u32, ecn: received.ecn, ..Header::from(wire_bytes) };
@@ -420,7 +404,7 @@ impl Link {
                 note(
                     &mut self.capture,
                     &self.ports,
-                    (direction, direction.to()),
+                    (direction, End::exit(direction)),
                     sent,
                     flow,
                     &data,

@@ -2,6 +2,7 @@
 
 use fullpipe_cc::{Algorithm, Config, CubicRules, Duration, Rate, Transport};
 use fullpipe_path::{ConfigError, CrossTraffic, Ecn, IPV4_UDP_HEADER_BYTES, PathConfig};
+use fullpipe_traffic::{Application, Direction};
 
 use crate::{ACK_BYTES, MAX_ACK_DELAY, OVERHEAD_BYTES};
 
@@ -28,7 +29,7 @@ pub struct SimConfig {
     /// Traffic that reacts to nothing.
     pub cross: Vec<RoutedTraffic>,
     /// Seed of everything random that is no path's and no controller's. Paths and controllers have
-    /// seeds of their own, which [`crate::stream_seed`] makes of the run's.
+    /// seeds of their own, which [`fullpipe_traffic::stream_seed`] makes of the run's.
     pub seed: u64,
 }
 
@@ -77,45 +78,6 @@ impl Route {
         }
         Ok(route)
     }
-}
-
-/// The data that an application has to send, and its timing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Application {
-    /// Data without an end.
-    Bulk,
-    /// This many bytes, all there from the start.
-    Bytes(u64),
-    /// `write_bytes` at a time, at this rate: a video stream, or telemetry.
-    RateLimited {
-        /// Application bytes per second.
-        rate: Rate,
-        /// Bytes of one write.
-        write_bytes: u64,
-    },
-    /// Data without an end for `on`, then none for `off`, and so on.
-    OnOff {
-        /// Duration of a period with data.
-        on: Duration,
-        /// Duration of a period without data.
-        off: Duration,
-    },
-    /// The receiver asks with a small packet; the sender answers with `response_bytes`; the
-    /// receiver asks again `think` after the last byte.
-    RequestResponse {
-        /// Bytes of one answer.
-        response_bytes: u64,
-        /// Time between an answer and the next request.
-        think: Duration,
-    },
-    /// Connections of `bytes` each, every one with a controller of its own, that start at random
-    /// times: a Poisson process.
-    ShortFlows {
-        /// Bytes of one connection.
-        bytes: u64,
-        /// The mean time between two starts.
-        mean_interval: Duration,
-    },
 }
 
 /// A receiver's rule for sending ACKs (RFC 9000 section 13.2, RFC 9293 section 3.8.6.3).
@@ -199,16 +161,6 @@ impl Default for TcpConfig {
             prr: true,
         }
     }
-}
-
-/// The way that a flow's data takes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Direction {
-    /// Over the links; ACKs come back over the uplink.
-    #[default]
-    Down,
-    /// Over the uplink; ACKs come back over all links.
-    Up,
 }
 
 /// Configuration of a flow.

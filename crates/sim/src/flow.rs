@@ -3,49 +3,14 @@
 use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant, Snapshot};
-use fullpipe_path::{Ecn, Exponential};
+use fullpipe_path::Ecn;
+use fullpipe_traffic::{Action, Direction, Reading, SenderStats, SentPacket, Tally, Traffic};
 
-use crate::config::{Application, Direction, FlowConfig, Route};
+use crate::config::{FlowConfig, Route};
 use crate::packet::Data;
 use crate::random::Jitter;
 use crate::receiver::Receiver;
 use crate::sender::Sender;
-use crate::tally::Tally;
-
-/// Statistics of a sender. Bytes are as congestion control counts them: QUIC's datagrams without IP
-/// and UDP, TCP's payload.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SenderStats {
-    /// Packets sent.
-    pub sent_packets: u64,
-    /// Their bytes.
-    pub sent_bytes: u64,
-    /// Packets that the sender marked lost.
-    pub lost_packets: u64,
-    /// Their bytes.
-    pub lost_bytes: u64,
-}
-
-impl SenderStats {
-    /// Adds the counters of another connection.
-    pub fn add(&mut self, other: Self) {
-        self.sent_packets += other.sent_packets;
-        self.sent_bytes += other.sent_bytes;
-        self.lost_packets += other.lost_packets;
-        self.lost_bytes += other.lost_bytes;
-    }
-}
-
-/// A packet as it left.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SentPacket {
-    /// Its number; the first has 0.
-    pub number: u64,
-    /// Its bytes, as in [`SenderStats`].
-    pub bytes: u32,
-    /// Its departure time.
-    pub sent: Instant,
-}
 
 /// Time after which the first packet of a handshake is sent again.
 const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -105,17 +70,11 @@ impl Host {
     }
 }
 
-/// The request at hand of [`Application::RequestResponse`], at the receiver.
+/// A request of the receiver's application that may have been lost: no part of its answer has come.
 #[derive(Clone, Copy, Debug)]
 struct Request {
-    number: u64,
-    /// The offset at which its answer ends.
-    until: u64,
-    /// The time of the application's request.
-    asked: Instant,
-    /// The time of the next retransmission; `None` once a part of the answer shows that the request
-    /// arrived.
-    resend: Option<Instant>,
+    /// The time of the next retransmission.
+    resend: Instant,
     timeouts: u32,
 }
 
@@ -153,7 +112,7 @@ pub struct Flow {
     pub(crate) ack_bytes: u32,
     pub(crate) start: Instant,
     end: Option<Instant>,
-    /// For a connection of [`Application::ShortFlows`]: the flow that it belongs to.
+    /// For a connection of `Application::ShortFlows`: the flow that it belongs to.
     pub(crate) parent: Option<u32>,
     // For each packet that leaves.
     /// Bytes of a packet on the wire that congestion control does not count.
@@ -169,34 +128,24 @@ pub struct Flow {
     pub(crate) config: FlowConfig,
     /// Statistics of its short connections that have ended.
     pub(crate) over: SenderStats,
-    /// The time of the application's next step.
-    pub(crate) wakes: Option<Instant>,
-    is_on: bool,
+    traffic: Traffic,
     handshake: Option<Handshake>,
     request: Option<Request>,
     /// Requests that the receiver made, and that the sender answered.
     requests: u64,
     answers: u64,
-    /// The random process that starts short connections.
-    chance: Exponential,
     /// Completion times of answers or connections.
     pub(crate) completion_ns: Option<Box<Tally>>,
 }
 
 impl Flow {
     pub(crate) fn new(config: FlowConfig, route: Route, start: Instant, seeds: Seeds) -> Self {
-        let completes = matches!(
-            config.application,
-            Application::RequestResponse { .. } | Application::ShortFlows { .. }
-        );
+        let stop = config.stop.map(|stop| Instant::default() + stop);
         let sender = Sender::new(&config, start);
         Self {
             ecn: if sender.wants_ecn() { config.ecn } else { Ecn::NotEct },
             extra_rtt: config.extra_rtt,
-            heeds_reading: matches!(
-                config.application,
-                Application::Bytes(_) | Application::RequestResponse { .. }
-            ),
+            heeds_reading: config.application.heeds_reading(),
             config,
             route: match config.direction {
                 Direction::Down => route,
@@ -215,26 +164,28 @@ impl Flow {
             over: SenderStats::default(),
             received: 0,
             end: None,
-            wakes: Some(start),
-            is_on: false,
+            traffic: Traffic::new(config.application, start, stop, seeds.starts),
             handshake: (!config.handshake).then_some(Handshake::Done),
             jitter: Jitter::new(config.jitter, seeds.jitter),
             request: None,
             requests: 0,
             answers: 0,
-            chance: Exponential::new(seeds.starts),
-            completion_ns: completes.then(|| Box::new(Tally::new())),
+            completion_ns: config.application.completes().then(|| Box::new(Tally::new())),
         }
     }
 
     /// The current state of the congestion control. Each connection of [`Application::ShortFlows`]
     /// has its own; this then shows a controller that never sent.
+    ///
+    /// [`Application::ShortFlows`]: fullpipe_traffic::Application::ShortFlows
     pub fn snapshot(&self) -> Snapshot {
         self.sender.snapshot()
     }
 
     /// Statistics of the sender so far. Connections of [`Application::ShortFlows`] count when they
     /// are over; [`Sim::sender_stats`](crate::Sim::sender_stats) counts those that are open too.
+    ///
+    /// [`Application::ShortFlows`]: fullpipe_traffic::Application::ShortFlows
     pub fn stats(&self) -> SenderStats {
         let mut stats = self.sender.stats;
         stats.add(self.over);
@@ -243,6 +194,8 @@ impl Flow {
 
     /// The packet that was sent last. Those of the connections of [`Application::ShortFlows`] are
     /// not looked at.
+    ///
+    /// [`Application::ShortFlows`]: fullpipe_traffic::Application::ShortFlows
     pub fn newest_packet(&self) -> Option<SentPacket> {
         self.sender.newest_packet()
     }
@@ -264,6 +217,8 @@ impl Flow {
 
     /// The time at which the receiver had all bytes of [`Application::Bytes`]; `None` before, and
     /// for all others.
+    ///
+    /// [`Application::Bytes`]: fullpipe_traffic::Application::Bytes
     pub fn end(&self) -> Option<Instant> {
         self.end
     }
@@ -271,110 +226,69 @@ impl Flow {
     /// Nanoseconds from a request to the last byte of its answer
     /// ([`Application::RequestResponse`]), or from a connection's start to its last byte
     /// ([`Application::ShortFlows`]).
+    ///
+    /// [`Application::RequestResponse`]: fullpipe_traffic::Application::RequestResponse
+    /// [`Application::ShortFlows`]: fullpipe_traffic::Application::ShortFlows
     pub fn completion_ns(&self) -> Option<&Tally> {
         self.completion_ns.as_deref()
     }
 
-    /// True if an answer of [`Application::RequestResponse`] was asked for and is not complete.
+    /// True if an answer of `Application::RequestResponse` was asked for and is not complete.
     pub(crate) fn awaits_answer(&self) -> bool {
-        self.request.is_some()
+        self.traffic.asked().is_some()
     }
 
-    /// True if its application has fallen silent for good.
-    fn has_stopped(&self, now: Instant) -> bool {
-        self.config.stop.is_some_and(|stop| now >= Instant::default() + stop)
-    }
-
-    /// The time of the application's next step, or of a request's retransmission.
+    /// The time of the application's next step, or of a retransmission for it.
     pub(crate) fn wakes(&self) -> Option<Instant> {
         let resend = match self.handshake {
             Some(Handshake::Asked(_, _, resend)) => Some(resend),
-            _ => self.request.and_then(|request| request.resend),
+            _ => self.request.map(|request| request.resend),
         };
-        self.wakes.map_or(resend, |at| Some(resend.map_or(at, |resend| resend.min(at))))
+        let step = self.traffic.wakes();
+        step.map_or(resend, |at| Some(resend.map_or(at, |resend| resend.min(at))))
     }
 
-    /// The application's next step, at its time.
+    /// The application's next step, or a retransmission, at its time.
     pub(crate) fn on_wake(&mut self, now: Instant) -> Wish {
-        if self.has_stopped(now) {
-            // A handshake that was never answered is not tried again either.
-            self.handshake = Some(Handshake::Done);
-            (self.wakes, self.request) = (None, None);
-            self.sender.pause();
-            return Wish::Nothing;
-        }
-        if !matches!(self.config.application, Application::ShortFlows { .. })
-            && let Some(wish) = self.connect(now)
-        {
-            return wish;
-        }
-        if let Some(again) = self.resend(now) {
-            return again;
-        }
-        let is_first = now == self.start;
-        self.wakes = None;
-        let wish = match self.config.application {
-            Application::Bulk => {
-                self.sender.resume(now);
-                Wish::Send
+        match self.traffic.on_time(now) {
+            Action::Nothing => return self.resend(now),
+            Action::Connect if self.config.application.has_many_connections() => {
+                return Wish::Connect;
             }
-            Application::Bytes(bytes) => {
-                self.sender.write(now, bytes);
-                Wish::Send
+            Action::Connect if self.handshake.is_none() => return self.ask_for_connection(now),
+            Action::Connect => {
+                self.traffic.on_connected(now);
+                return self.on_wake(now);
             }
-            Application::RateLimited { rate, write_bytes } => {
-                self.sender.write(now, write_bytes);
-                self.wakes = Some(now + rate.time_for(write_bytes));
-                Wish::Send
-            }
-            Application::OnOff { on, off } => {
-                self.is_on = !self.is_on;
-                if self.is_on {
-                    self.sender.resume(now);
-                } else {
-                    self.sender.pause();
-                }
-                self.wakes = Some(now + if self.is_on { on } else { off });
-                Wish::Send
-            }
-            Application::RequestResponse { .. } if self.request.is_some() => Wish::Nothing,
-            Application::RequestResponse { response_bytes, .. } => {
-                let request = Request {
-                    number: self.requests,
-                    until: self.received + response_bytes,
-                    asked: now,
-                    resend: Some(now + self.sender.request_timeout()),
-                    timeouts: 0,
-                };
-                self.request = Some(request);
+            Action::Write { bytes, .. } => self.sender.write(now, bytes),
+            Action::Resume => self.sender.resume(now),
+            Action::Pause => self.sender.pause(),
+            Action::Request => {
+                let resend = now + self.sender.request_timeout();
+                self.request = Some(Request { resend, timeouts: 0 });
                 self.requests += 1;
-                Wish::Request(request.number)
+                return Wish::Request(self.requests - 1);
             }
-            Application::ShortFlows { mean_interval, .. } => {
-                self.wakes = Some(now + self.chance.draw(mean_interval));
-                if is_first { Wish::Nothing } else { Wish::Connect }
+            Action::Stop => {
+                // A handshake that was never answered is not tried again either.
+                (self.handshake, self.request) = (Some(Handshake::Done), None);
+                self.sender.pause();
+                return Wish::Nothing;
             }
-        };
-        if let Some(stop) = self.config.stop {
-            let stop = Instant::default() + stop;
-            self.wakes = Some(self.wakes.map_or(stop, |at| at.min(stop)));
         }
-        wish
+        Wish::Send
     }
 
-    /// Begins the connection, or waits until it is there. The first packet is sent again after a
-    /// second, and then after twice the time (RFC 6298 section 2.1, RFC 9002 section 6.2.2).
-    fn connect(&mut self, now: Instant) -> Option<Wish> {
+    /// Begins the connection. The first packet is sent again after a second, and then after twice
+    /// the time (RFC 6298 section 2.1, RFC 9002 section 6.2.2).
+    fn ask_for_connection(&mut self, now: Instant) -> Wish {
         let (first, times) = match self.handshake {
-            Some(Handshake::Done) => return None,
-            None => (now, 0),
-            Some(Handshake::Asked(_, _, resend)) if resend > now => return Some(Wish::Nothing),
             Some(Handshake::Asked(first, times, _)) => (first, times),
+            _ => (now, 0),
         };
         let wait = INITIAL_TIMEOUT.times(1 << times.min(MAX_BACKOFF));
         self.handshake = Some(Handshake::Asked(first, times + 1, now + wait));
-        self.wakes = self.config.stop.map(|stop| Instant::default() + stop);
-        Some(Wish::Handshake)
+        Wish::Handshake
     }
 
     /// The other side's part of the handshake arrived; whether that is news. A round trip of a
@@ -382,29 +296,35 @@ impl Flow {
     pub(crate) fn on_connected(&mut self, now: Instant) -> bool {
         let Some(Handshake::Asked(first, times, _)) = self.handshake else { return false };
         self.handshake = Some(Handshake::Done);
-        self.wakes = Some(now);
+        self.traffic.on_connected(now);
         self.sender.connect(&self.config, now, (times == 1).then(|| now.since(first)));
         true
     }
 
-    /// Sends the request at hand again when no part of its answer came within the sender's timeout,
-    /// which doubles each time (RFC 9002 section 6.2.1, RFC 6298 section 5.5).
-    fn resend(&mut self, now: Instant) -> Option<Wish> {
+    /// Sends again what got no answer in time: the handshake's first packet, or the request at hand
+    /// when no part of its answer came within the sender's timeout, which doubles each time (RFC
+    /// 9002 section 6.2.1, RFC 6298 section 5.5).
+    fn resend(&mut self, now: Instant) -> Wish {
+        if let Some(Handshake::Asked(_, _, resend)) = self.handshake {
+            return if resend <= now { self.ask_for_connection(now) } else { Wish::Nothing };
+        }
         let timeout = self.sender.request_timeout();
-        let request = self.request.as_mut().filter(|r| r.resend.is_some_and(|at| at <= now))?;
+        let Some(request) = self.request.as_mut().filter(|request| request.resend <= now) else {
+            return Wish::Nothing;
+        };
         request.timeouts = (request.timeouts + 1).min(MAX_BACKOFF);
-        request.resend = Some(now + timeout.times(1 << request.timeouts));
-        Some(Wish::Request(request.number))
+        request.resend = now + timeout.times(1 << request.timeouts);
+        Wish::Request(self.requests - 1)
     }
 
     /// The sender's application hears of a request; of one that was sent twice only the first
     /// counts.
     pub(crate) fn on_request(&mut self, now: Instant, number: u64) {
-        if let Application::RequestResponse { response_bytes, .. } = self.config.application
-            && number == self.answers
+        if number == self.answers
+            && let Action::Write { bytes, .. } = self.traffic.on_request(now)
         {
             self.answers += 1;
-            self.sender.write(now, response_bytes);
+            self.sender.write(now, bytes);
         }
     }
 
@@ -416,27 +336,24 @@ impl Flow {
         if !self.heeds_reading {
             return None;
         }
-        match self.config.application {
-            Application::Bytes(all) if self.received >= all && self.end.is_none() => {
-                self.end = Some(now);
-            }
-            Application::RequestResponse { think, .. } => {
-                let request = self.request.as_mut()?;
-                if self.received >= request.until {
-                    let next = now + think;
-                    if let Some(times) = &mut self.completion_ns {
-                        times.record(now.since(request.asked).as_nanos());
-                    }
+        match self.traffic.on_read(now, self.received) {
+            Reading::More => {
+                if self.traffic.asked().is_some_and(|asked| written >= asked) {
                     self.request = None;
-                    self.wakes = Some(self.wakes.map_or(next, |stop| stop.min(next)));
-                    return self.wakes;
                 }
-                if written >= request.asked {
-                    request.resend = None;
-                }
+                None
             }
-            _ => {}
+            Reading::All => {
+                self.end = Some(now);
+                None
+            }
+            Reading::Answer(time) => {
+                if let Some(times) = &mut self.completion_ns {
+                    times.record(time.as_nanos());
+                }
+                self.request = None;
+                self.traffic.wakes()
+            }
         }
-        None
     }
 }

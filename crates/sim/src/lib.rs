@@ -52,20 +52,18 @@ mod reports;
 mod scoreboard;
 mod sender;
 mod sim;
-mod tally;
 mod tcp;
 mod timers;
 mod window;
 
 pub use config::{
-    AckPolicy, Application, DEFAULT_JITTER, Direction, FlowConfig, IPV4_TCP_HEADER_BYTES, PacedBy,
-    ReceiveWindow, Reordering, Route, RoutedTraffic, SimConfig, SimError, TcpConfig,
+    AckPolicy, DEFAULT_JITTER, FlowConfig, IPV4_TCP_HEADER_BYTES, PacedBy, ReceiveWindow,
+    Reordering, Route, RoutedTraffic, SimConfig, SimError, TcpConfig,
 };
-pub use flow::{Flow, SenderStats, SentPacket};
+pub use flow::Flow;
 pub use link::Link;
-pub use random::{Jitter, Stream, stream_seed};
+pub use random::Jitter;
 pub use sim::Sim;
-pub use tally::{Counted, FlowTallies, MAX_OWN_TALLIES, Tally};
 pub use timers::{NEVER, Timers};
 
 /// Bytes of a datagram that are no application data: short header with an 8-byte connection ID and

@@ -2,8 +2,7 @@
 
 use fullpipe_cc::Instant;
 use fullpipe_path::{ConfigError, Delivered, Path, PathConfig};
-
-use crate::tally::Tally;
+use fullpipe_traffic::Tally;
 
 /// A path, and the queueing delay of what came through it.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use fullpipe_cc::{Config, Controller, Duration, Instant, Prr, RttSample, SendDecision, Snapshot};
+use fullpipe_traffic::{Application, SenderStats, SentPacket};
 
-use crate::config::{Application, FlowConfig, PacedBy, ReceiveWindow};
+use crate::config::{FlowConfig, PacedBy, ReceiveWindow};
 use crate::flight::{Flight, Losses, News};
-use crate::flow::{SenderStats, SentPacket};
 use crate::pacer::NoqPacer;
 use crate::packet::{Ack, Chunk, Named};
 

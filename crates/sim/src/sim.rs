@@ -7,14 +7,13 @@ use std::collections::VecDeque;
 
 use fullpipe_cc::{Instant, Rate};
 use fullpipe_path::{Arrival, ConfigError, CrossSource, Path, PathSample, Probability, Selection};
+use fullpipe_traffic::{FlowTallies, SenderStats, Stream, Tally, stream_seed};
 use hdrhistogram::Histogram;
 
 use crate::config::{Route, SimConfig, SimError};
-use crate::flow::{Flow, Seeds, SenderStats};
+use crate::flow::{Flow, Seeds};
 use crate::link::Link;
 use crate::packet::{Data, Up};
-use crate::random::{Stream, stream_seed};
-use crate::tally::{FlowTallies, Tally};
 use crate::timers::{NEVER, Timers};
 use upwards::Upwards;
 
@@ -195,7 +194,7 @@ impl Sim {
     /// Statistics of a flow's sender so far; for [`Application::ShortFlows`] those of all its
     /// connections.
     ///
-    /// [`Application::ShortFlows`]: crate::Application::ShortFlows
+    /// [`Application::ShortFlows`]: fullpipe_traffic::Application::ShortFlows
     pub fn sender_stats(&self, flow: usize) -> SenderStats {
         let mut stats = self.flows[flow].stats();
         self.open_connections(flow).for_each(|open| stats.add(open.stats()));
@@ -223,7 +222,7 @@ impl Sim {
     }
 
     /// The same of each flow; of all together in one where there are more than
-    /// [`crate::MAX_OWN_TALLIES`].
+    /// [`fullpipe_traffic::MAX_OWN_TALLIES`].
     pub fn rtt_ns_by_flow(&self) -> &[Tally] {
         self.rtt_ns.tallies()
     }
@@ -235,7 +234,7 @@ impl Sim {
     }
 
     /// The same of each flow; of all together in one where there are more than
-    /// [`crate::MAX_OWN_TALLIES`].
+    /// [`fullpipe_traffic::MAX_OWN_TALLIES`].
     pub fn latency_ns_by_flow(&self) -> &[Tally] {
         self.latency_ns.tallies()
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fullpipe_cc::Instant;
 use fullpipe_path::{Count, Delivered, Dropped, Event, MTU_BYTES, Path};
+use fullpipe_traffic::Direction;
 use tun_rs::SyncDevice;
 
 use super::counters::Counters;
@@ -35,6 +36,15 @@ pub(super) struct Model {
     pub(super) queue_delay: Nanos,
     pub(super) way_back: WayBack<Vec<u8>>,
     pub(super) wire: Wire,
+}
+
+impl Model {
+    fn path(&mut self, direction: Direction) -> &mut Path<Vec<u8>> {
+        match direction {
+            Direction::Down => &mut self.downlink,
+            Direction::Up => &mut self.uplink,
+        }
+    }
 }
 
 /// State shared by the thread and the handle.
@@ -81,47 +91,11 @@ impl Shared {
     }
 }
 
-/// A direction, by the device that its packets come from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    /// From the server's device to the client's.
-    Down = 0,
-    /// Back.
-    Up = 1,
-}
-
-impl Direction {
-    const BOTH: [Self; 2] = [Self::Down, Self::Up];
-
-    /// The end at which packets enter.
-    fn from(self) -> End {
-        match self {
-            Self::Down => End::Server,
-            Self::Up => End::Client,
-        }
-    }
-
-    /// The end at which they leave.
-    fn to(self) -> End {
-        match self {
-            Self::Down => End::Client,
-            Self::Up => End::Server,
-        }
-    }
-
-    fn path(self, model: &mut Model) -> &mut Path<Vec<u8>> {
-        match self {
-            Self::Down => &mut model.downlink,
-            Self::Up => &mut model.uplink,
-        }
-    }
-}
-
 pub(super) struct Worker {
     clock: Clock,
     started: Instant,
     shared: Arc<Shared>,
-    /// The server's and the client's.
+    /// The server's and the client's: packets of a direction come from that of its number.
     devices: [SyncDevice; 2],
     /// Closed at the other end when the link shall stop.
     stopped: UnixStream,
@@ -237,7 +211,7 @@ impl Worker {
                     packet.clear();
                     packet.extend_from_slice(&self.buffer[..bytes]);
                     if let Some(capture) = &mut self.capture {
-                        capture.note(direction.from(), now, &packet);
+                        capture.note(End::entry(direction), now, &packet);
                     }
                     if direction == Direction::Down && !self.nat.inward(&mut packet) {
                         self.pool.push(packet);
@@ -258,7 +232,7 @@ impl Worker {
         for packet in self.incoming.drain(..) {
             let header = ip::header(&packet);
             model.wire.sent(direction as usize, now, &packet);
-            if let Err(dropped) = direction.path(&mut model).send(now, header, packet) {
+            if let Err(dropped) = model.path(direction).send(now, header, packet) {
                 model.wire.dropped(direction as usize, &dropped.payload);
                 self.pool.push(dropped.payload);
             }
@@ -270,7 +244,7 @@ impl Worker {
     fn send_due(&mut self, direction: Direction, now: Instant) {
         {
             let mut model = self.shared.model();
-            while let Some(event) = direction.path(&mut model).poll(now) {
+            while let Some(event) = model.path(direction).poll(now) {
                 match &event {
                     Event::Delivered(packet) if !packet.corrupted => {
                         model.wire.delivered(direction as usize, packet);
@@ -324,7 +298,7 @@ impl Worker {
             let sent = self.clock.now();
             self.lateness.record(sent.since(packet.at));
             if let Some(capture) = &mut self.capture {
-                capture.note(direction.to(), sent, &packet.payload);
+                capture.note(End::exit(direction), sent, &packet.payload);
             }
             self.pool.push(packet.payload);
         }

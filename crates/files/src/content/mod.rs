@@ -3,10 +3,12 @@
 mod dir;
 mod send;
 
+use std::fmt::Debug;
 use std::path::PathBuf;
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
+use bytes::Bytes;
 use dir::{Directory, Disk, OpenFile};
 
 use crate::ServeError;
@@ -23,52 +25,42 @@ pub enum Content {
     Dir(PathBuf),
     /// `GET /bulk/<bytes>` gives that many bytes, `GET /bulk` gives bytes until the client stops:
     /// [`bulk_block`](crate::bulk_block()) over and over. No file is touched.
-    ///
-    /// For measurements there are applications that do not always have data. Both write until the
-    /// client stops: `GET /rate/<bytes>/<ns>` writes so many bytes every so many nanoseconds, each
-    /// write beginning with the time at which it was due ([`written_at`]); `GET /on-off/<ns>/<ns>`
-    /// writes as fast as it can for the first time, then nothing for the second, and so on.
     Bulk,
 }
 
-/// Bytes of the time at the head of each write of `GET /rate`.
-pub const STAMP_BYTES: usize = 8;
-
-/// The time in which stamps count. It begins when a process first asks for it, so only the process
-/// that wrote a stamp can compare it.
-fn stamp_zero() -> Instant {
-    static ZERO: OnceLock<Instant> = OnceLock::new();
-    *ZERO.get_or_init(Instant::now)
+/// Data that is made while it is sent, by whoever runs the server: see
+/// [`ServerOptions::made`](crate::ServerOptions::made).
+pub trait Made: Send + Sync + Debug {
+    /// The next piece; asked for when the stream took the one before, or its time has come.
+    fn next(&mut self, now: Instant) -> Piece;
 }
 
-/// The time at which a write of `GET /rate` by this process was due, from the [`STAMP_BYTES`] at
-/// its head.
-pub fn written_at(stamp: [u8; STAMP_BYTES]) -> Instant {
-    stamp_zero() + Duration::from_nanos(u64::from_be_bytes(stamp))
+/// A piece of [`Made`] data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Piece {
+    /// These bytes.
+    Write(Bytes),
+    /// Nothing before this time.
+    Wait(Instant),
+    /// There is no more.
+    End,
 }
+
+/// Makes the data of a path; `None` for a path that is not its own.
+pub type Maker = Arc<dyn Fn(&str) -> Option<Box<dyn Made>> + Send + Sync>;
 
 /// [`Content`] that was opened once.
 pub(crate) enum Source {
     Directory(Directory),
-    Bulk,
+    Bulk(Option<Maker>),
 }
 
 /// The answer to one request.
 #[derive(Debug)]
 pub(crate) enum Body {
     File(OpenFile),
-    Bulk {
-        bytes: u64,
-    },
-    /// So many bytes in every interval.
-    Rate {
-        write_bytes: usize,
-        interval: Duration,
-    },
-    OnOff {
-        on: Duration,
-        off: Duration,
-    },
+    Bulk { bytes: u64 },
+    Made(Box<dyn Made>),
 }
 
 impl Body {
@@ -80,7 +72,7 @@ impl Body {
         match self {
             Self::File(file) => Some(file.bytes),
             Self::Bulk { bytes } => Some(*bytes).filter(|bytes| *bytes < u64::MAX),
-            Self::Rate { .. } | Self::OnOff { .. } => None,
+            Self::Made(_) => None,
         }
     }
 
@@ -88,7 +80,7 @@ impl Body {
     pub(crate) fn stamp(&self) -> Option<&Stamp> {
         match self {
             Self::File(file) => Some(&file.stamp),
-            Self::Bulk { .. } | Self::Rate { .. } | Self::OnOff { .. } => None,
+            Self::Bulk { .. } | Self::Made(_) => None,
         }
     }
 
@@ -107,11 +99,16 @@ impl Body {
 }
 
 impl Source {
-    /// `open_files` bounds the files that are open at one time.
-    pub(crate) fn new(content: Content, open_files: usize) -> Result<Self, ServeError> {
+    /// `open_files` bounds the files that are open at one time; `made` is beside
+    /// [`Content::Bulk`].
+    pub(crate) fn new(
+        content: Content,
+        open_files: usize,
+        made: Option<Maker>,
+    ) -> Result<Self, ServeError> {
         match content {
             Content::Dir(dir) => Directory::open(&dir, open_files).map(Self::Directory),
-            Content::Bulk => Ok(Self::Bulk),
+            Content::Bulk => Ok(Self::Bulk(made)),
         }
     }
 
@@ -119,47 +116,19 @@ impl Source {
     pub(crate) fn open_files(&self) -> usize {
         match self {
             Self::Directory(directory) => directory.open_files(),
-            Self::Bulk => 0,
+            Self::Bulk(_) => 0,
         }
     }
 
     pub(crate) async fn open(&self, path: &str) -> Result<Body, Refusal> {
         match self {
             Self::Directory(directory) => directory.find(path).await,
-            Self::Bulk => generated(path),
+            Self::Bulk(made) => match made.as_ref().and_then(|made| made(path)) {
+                Some(made) => Ok(Body::Made(made)),
+                None => bulk_length(path).map(|bytes| Body::Bulk { bytes }),
+            },
         }
     }
-}
-
-/// The largest write of `GET /rate`.
-const MAX_WRITE_BYTES: u64 = 1 << 20;
-/// The shortest interval of `GET /rate`: a server is not to spin for a client.
-const LEAST_INTERVAL: Duration = Duration::from_micros(10);
-
-fn generated(path: &str) -> Result<Body, Refusal> {
-    let pair = |text: &str| -> Result<(u64, u64), Refusal> {
-        let (a, b) = text.split_once('/').ok_or(Refusal::BadRequest)?;
-        let number = |n: &str| n.parse::<u64>().ok().filter(|n| *n > 0).ok_or(Refusal::BadRequest);
-        Ok((number(a)?, number(b)?))
-    };
-    if let Some(rest) = path.strip_prefix("/rate/") {
-        let (bytes, nanos) = pair(rest)?;
-        let interval = Duration::from_nanos(nanos);
-        let is_sound = (STAMP_BYTES as u64..=MAX_WRITE_BYTES).contains(&bytes);
-        if !is_sound || interval < LEAST_INTERVAL {
-            return Err(Refusal::BadRequest);
-        }
-        return Ok(Body::Rate { write_bytes: bytes as usize, interval });
-    }
-    if let Some(rest) = path.strip_prefix("/on-off/") {
-        let (on, off) = pair(rest)?;
-        let (on, off) = (Duration::from_nanos(on), Duration::from_nanos(off));
-        if on < LEAST_INTERVAL || off < LEAST_INTERVAL {
-            return Err(Refusal::BadRequest);
-        }
-        return Ok(Body::OnOff { on, off });
-    }
-    bulk_length(path).map(|bytes| Body::Bulk { bytes })
 }
 
 fn bulk_length(path: &str) -> Result<u64, Refusal> {
@@ -173,22 +142,6 @@ fn bulk_length(path: &str) -> Result<u64, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn generated_bodies_take_numbers_above_0() {
-        for path in ["/rate/4096/1000000", "/on-off/1000000000/500000000", "/bulk/1", "/bulk"] {
-            assert!(generated(path).is_ok(), "{path}");
-        }
-        for path in [
-            "/rate/7/1000000",
-            "/rate/4096/9",
-            "/rate/99999999999/1000000",
-            "/rate/8",
-            "/on-off/0/1000000",
-        ] {
-            assert_eq!(generated(path).err(), Some(Refusal::BadRequest), "{path}");
-        }
-    }
 
     #[test]
     fn bulk_takes_a_count_or_none() {

@@ -14,14 +14,12 @@ use bytes::Bytes;
 use noq::{SendStream, WriteError};
 use tokio::time::{Instant, Sleep};
 
-use super::{Body, Disk, OpenFile, STAMP_BYTES, stamp_zero};
+use super::{Body, Disk, Made, OpenFile, Piece};
 use crate::bulk::bulk_block;
 use crate::server::Window;
 
 /// One read from a file: large enough that the hand-over to the blocking pool costs little.
 pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
-/// A small write, so that little is written ahead of what is sent when a time of sending ends.
-const ON_OFF_WRITE_BYTES: usize = 16 * 1024;
 /// Bytes that are kept for a stream that takes nothing: about a packet.
 const PIECE_BYTES: usize = 1200;
 
@@ -96,38 +94,17 @@ impl<'a> Sending<'a> {
         match body {
             Body::File(file) => self.file(file).await,
             Body::Bulk { bytes } => self.bulk(bytes).await,
-            Body::Rate { write_bytes, interval } => self.at_rate(write_bytes, interval).await,
-            Body::OnOff { on, off } => self.on_off(on, off).await,
+            Body::Made(made) => self.made(made).await,
         }
     }
 
-    /// Each write begins with the time at which it was due.
-    async fn at_rate(&mut self, write_bytes: usize, interval: Duration) -> Result<(), SendError> {
-        let zero = stamp_zero();
-        let begun = std::time::Instant::now();
-        for i in 0_u32.. {
-            let due = begun + interval.saturating_mul(i);
-            tokio::time::sleep_until(due.into()).await;
-            let mut block = vec![0; write_bytes];
-            let nanos = u64::try_from(due.duration_since(zero).as_nanos()).unwrap_or(u64::MAX);
-            block[..STAMP_BYTES].copy_from_slice(&nanos.to_be_bytes());
-            self.write_chunk(block.into()).await?;
-        }
-        Ok(())
-    }
-
-    async fn on_off(&mut self, on: Duration, off: Duration) -> Result<(), SendError> {
-        let block = bulk_block();
+    async fn made(&mut self, mut made: Box<dyn Made>) -> Result<(), SendError> {
         loop {
-            let end = Instant::now() + on;
-            while Instant::now() < end {
-                // A write that a window holds back ends with the time of sending.
-                let part = self.write_chunk(block.slice(..ON_OFF_WRITE_BYTES.min(block.len())));
-                if let Ok(written) = tokio::time::timeout_at(end, part).await {
-                    written?;
-                }
+            match made.next(std::time::Instant::now()) {
+                Piece::Write(bytes) => self.write_chunk(bytes).await?,
+                Piece::Wait(until) => tokio::time::sleep_until(until.into()).await,
+                Piece::End => return Ok(()),
             }
-            tokio::time::sleep(off).await;
         }
     }
 

@@ -107,11 +107,7 @@ async fn answer(peer: SocketAddr, request: &Request<Incoming>, shared: &Arc<Shar
         shared.refused(&asked, head.status().as_u16(), &"no Host, or more than one");
         return head;
     }
-    let (mut head, body) = respond(request, shared).await;
-    if matches!(body, Body::Rate { .. } | Body::OnOff { .. }) {
-        // They are for measurements of QUIC.
-        *head.status_mut() = StatusCode::NOT_FOUND;
-    }
+    let (head, body) = respond(request, shared).await;
     let status = head.status();
     if !has_body(status) {
         shared.refused(&asked, status.as_u16(), &status);

@@ -31,7 +31,7 @@ use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::Duration;
-use fullpipe_sim::Application;
+use fullpipe_traffic::Application;
 
 #[cfg(feature = "transports")]
 pub use clean::{Cleaned, clean};

@@ -3,6 +3,7 @@
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Arrival, PathSample, Queue};
 use fullpipe_sim as sim;
+use fullpipe_traffic::{Application, Direction, SenderStats, Tally};
 
 use super::virtual_time::{self, World};
 use super::{Backend, Request, RunError};
@@ -33,7 +34,7 @@ impl Backend for Sim {
         !matches!(feature, Feature::Program | Feature::Setting("receiver"))
     }
 
-    fn times_writes_of(&self, _: &sim::Application) -> bool {
+    fn times_writes_of(&self, _: &Application) -> bool {
         true
     }
 
@@ -82,7 +83,7 @@ impl World for Simulated<'_> {
         self.sim.link(i)
     }
 
-    fn queue_delays_so_far_ns(&self, link: usize) -> Box<dyn Iterator<Item = sim::Tally> + '_> {
+    fn queue_delays_so_far_ns(&self, link: usize) -> Box<dyn Iterator<Item = Tally> + '_> {
         Box::new(self.sim.queue_delays_so_far_ns(link))
     }
 
@@ -117,26 +118,26 @@ impl World for Simulated<'_> {
             sender: flow.stats(),
             newest_packet: flow.newest_packet(),
             queue: match config.direction {
-                sim::Direction::Down => queues[first_link],
-                sim::Direction::Up => queues[self.sim.links()],
+                Direction::Down => queues[first_link],
+                Direction::Up => queues[self.sim.links()],
             },
             ..FlowSample::of_model(flow.snapshot())
         }
     }
 
-    fn sent(&mut self, flow: usize) -> sim::SenderStats {
+    fn sent(&mut self, flow: usize) -> SenderStats {
         self.sim.sender_stats(flow)
     }
 
-    fn rtt_ns(&self) -> &[sim::Tally] {
+    fn rtt_ns(&self) -> &[Tally] {
         self.sim.rtt_ns_by_flow()
     }
 
-    fn latency_ns(&self) -> &[sim::Tally] {
+    fn latency_ns(&self) -> &[Tally] {
         self.sim.latency_ns_by_flow()
     }
 
-    fn completion_ns(&self, flow: usize) -> Option<&sim::Tally> {
+    fn completion_ns(&self, flow: usize) -> Option<&Tally> {
         self.sim.flow(flow).completion_ns()
     }
 

@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use fullpipe_cc::Duration;
 use fullpipe_path::{ElementConfig, PathStats, RateConfig};
-use fullpipe_sim::{Application, SenderStats, Tally};
+use fullpipe_traffic::{Application, SenderStats, Tally};
 
 use super::{Backend, Request, RunError};
 use crate::observe::{ByFlow, FlowTimes, Mark, Observations};

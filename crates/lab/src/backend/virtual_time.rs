@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Arrival, PathSample, Queue};
-use fullpipe_sim::{SenderStats, Tally};
+use fullpipe_traffic::{SenderStats, Tally};
 
 use super::{Request, RunError};
 use crate::observe::{

@@ -1,6 +1,6 @@
 //! The figures of what was counted between two moments.
 
-use fullpipe_sim::Tally;
+use fullpipe_traffic::Tally;
 
 use super::Stat;
 

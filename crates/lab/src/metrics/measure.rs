@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use fullpipe_cc::Duration;
 use fullpipe_path::{ElementConfig, MTU_BYTES, PathConfig, PathStats, RateConfig};
-use fullpipe_sim::{Direction, FlowConfig, SenderStats, SimConfig, Tally};
+use fullpipe_sim::{FlowConfig, SimConfig};
+use fullpipe_traffic::{Direction, SenderStats, Tally};
 
 use super::distribution::Distribution;
 use super::{

@@ -2,7 +2,7 @@
 
 use fullpipe_cc::Duration;
 use fullpipe_path::{Arrival, PathStats};
-use fullpipe_sim::{SenderStats, Tally};
+use fullpipe_traffic::{SenderStats, Tally};
 use hdrhistogram::Histogram;
 
 use super::{EmulatorRecord, SeriesRow};
@@ -46,7 +46,7 @@ pub(crate) struct FlowOnLink {
 }
 
 /// Up to so many flows have distributions of their own: each takes up to 140 kB a mark.
-pub(crate) const MAX_OWN_DISTRIBUTIONS: usize = fullpipe_sim::MAX_OWN_TALLIES;
+pub(crate) const MAX_OWN_DISTRIBUTIONS: usize = fullpipe_traffic::MAX_OWN_TALLIES;
 
 /// A distribution of each flow, or where they are more than [`MAX_OWN_DISTRIBUTIONS`] one of all
 /// together.

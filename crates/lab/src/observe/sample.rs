@@ -2,7 +2,7 @@
 
 use fullpipe_cc::{Duration, Rate, Snapshot};
 use fullpipe_path::Queue;
-use fullpipe_sim::{SenderStats, SentPacket};
+use fullpipe_traffic::{SenderStats, SentPacket};
 
 /// Sample of a flow and its path at one moment. A value that a stack does not report is `None`.
 #[derive(Clone, Copy, Debug, Default)]

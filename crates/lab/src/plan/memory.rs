@@ -9,7 +9,8 @@ use fullpipe_cc::{Algorithm, Duration, Rate};
 use fullpipe_path::{
     ElementConfig, MTU_BYTES, PathConfig, QueueConfig, QueueLimit, RateConfig, Selection,
 };
-use fullpipe_sim::{Application, Direction, FlowConfig, ReceiveWindow};
+use fullpipe_sim::{FlowConfig, ReceiveWindow};
+use fullpipe_traffic::{Application, Direction};
 
 use super::Plan;
 use crate::metrics::moments;

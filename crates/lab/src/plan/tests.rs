@@ -2,7 +2,8 @@ use super::*;
 use crate::scenario::{Run, Scenario};
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{ElementConfig, QueueConfig, QueueLimit, RateConfig};
-use fullpipe_sim::{Application, ReceiveWindow, Route};
+use fullpipe_sim::{ReceiveWindow, Route};
+use fullpipe_traffic::Application;
 
 fn plan(text: &str) -> Plan {
     Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default())
@@ -176,7 +177,7 @@ fn every_flow_can_be_said() {
     assert_eq!(flows.len(), 11);
     assert_eq!(flows[2].start, Duration::from_secs(5));
     assert_eq!(flows[2].route, Some(Route { first: 1, last: 1 }));
-    let seed = |flow| fullpipe_sim::stream_seed(1, fullpipe_sim::Stream::Controller, flow);
+    let seed = |flow| fullpipe_traffic::stream_seed(1, fullpipe_traffic::Stream::Controller, flow);
     assert_eq!((flows[0].cc.seed, flows[2].cc.seed), (seed(0), seed(2)));
     // Half of 10 Mbit/s in twice 15 ms.
     assert_eq!(flows[3].receive_window, ReceiveWindow::Fixed(18_750));
@@ -269,7 +270,7 @@ fn one_link_is_the_one_that_compare_makes() {
         delay: Duration::from_micros(20_500),
         queue: QueueLimit::Bytes(1_025_000),
         loss: fullpipe_path::Probability::new(0.01).expect("one"),
-        seed: fullpipe_sim::stream_seed(5, fullpipe_sim::Stream::Link, 0),
+        seed: fullpipe_traffic::stream_seed(5, fullpipe_traffic::Stream::Link, 0),
     };
     assert_eq!(ours.links, [fullpipe_path::PathConfig::from(link)]);
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use fullpipe_cc::Duration;
-use fullpipe_sim::{Application, FlowConfig, SimConfig, Stream, stream_seed};
+use fullpipe_sim::{FlowConfig, SimConfig};
+use fullpipe_traffic::{Application, Stream, stream_seed};
 
 use super::build_flow::{check_connections, check_times, cross, flow_config};
 use super::build_net::Net;

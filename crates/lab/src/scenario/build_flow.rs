@@ -5,9 +5,9 @@ use fullpipe_cc::{
 };
 use fullpipe_path::{Arrivals, CrossTraffic, Ecn, ElementConfig, MTU_BYTES};
 use fullpipe_sim::{
-    AckPolicy, Application, Direction, FlowConfig, PacedBy, ReceiveWindow, Reordering,
-    RoutedTraffic, TcpConfig,
+    AckPolicy, FlowConfig, PacedBy, ReceiveWindow, Reordering, RoutedTraffic, TcpConfig,
 };
+use fullpipe_traffic::{Application, Direction};
 
 use super::build_net::Net;
 use super::error::Wrong;

@@ -4,7 +4,8 @@ use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{
     ConfigError, ElementConfig, LossConfig, MTU_BYTES, PathConfig, Probability, RateConfig, Series,
 };
-use fullpipe_sim::{Route, Stream, stream_seed};
+use fullpipe_sim::Route;
+use fullpipe_traffic::{Stream, stream_seed};
 
 use super::elements::{Element, Frame, Wire, validate};
 use super::error::Wrong;

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fullpipe_sim::{Stream, stream_seed};
+use fullpipe_traffic::{Stream, stream_seed};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use toml::Spanned;

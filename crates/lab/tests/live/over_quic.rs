@@ -242,6 +242,30 @@ fn flows_differ_in_algorithm_and_application_and_share_a_chain() {
     assert_eq!(of(0, "completion_ms.p50"), None);
 }
 
+/// Applications that do not always have data, over each stack.
+fn each_stack_writes_when_the_application_does() {
+    for backend in STACKS {
+        let text = "duration = \"3s\"\n[path]\nrate = \"20mbit\"\nrtt = \"20ms\"\nbuffer = \"2bdp\"\n\
+             [[flow]]\ncc = \"cubic\"\napp = { on_off = { on = \"500ms\", off = \"500ms\" } }\n\
+             [[flow]]\ncc = \"cubic\"\napp = { rate_limited = { rate = \"800kbit\", write = \"1000B\" } }\n\
+             [[flow]]\ncc = \"cubic\"\napp = { request_response = { response = \"20kB\", think = \"100ms\" } }\n";
+        let plan = plan(text);
+        plan.check_backend(backend, "x.toml").expect("it has all of this");
+        let over = RunOptions { backend, ..RunOptions::default() };
+        let r = trusted(run_point(&plan, 0, &over, &AtomicBool::new(false), &mut |_| ()));
+        let of = |flow: usize, name: &str| r.flows[flow].metrics[name].expect(name);
+        let on_off = of(0, "goodput_mbps");
+        assert!((4.0..15.0).contains(&on_off), "{backend}: half of the time: {on_off}");
+        let call = of(1, "goodput_mbps");
+        assert!((0.6..0.9).contains(&call), "{backend}: it writes 0.8 Mbit/s: {call}");
+        let latency = of(1, "latency_ms.min");
+        assert!((10.0..60.0).contains(&latency), "{backend}: {latency}");
+        assert!(of(2, "completion_ms.min") >= 20.0, "{backend}: {:?}", r.flows[2].metrics);
+        let answers = of(2, "completed_bytes") / 20e3;
+        assert!((8.0..26.0).contains(&answers), "{backend}: 25 at the most: {answers}");
+    }
+}
+
 /// The stack's own beside two of ours, one of them in many connections of one client.
 fn each_flow_has_its_own_algorithm() {
     for (backend, own) in STACKS.into_iter().zip(["noq:cubic", "quinn:cubic", "s2n:cubic"]) {
@@ -300,5 +324,6 @@ fullpipe_testkit::tests! {
         a_run_that_is_stopped_keeps_what_there_is,
         flows_differ_in_algorithm_and_application_and_share_a_chain,
         each_flow_has_its_own_algorithm,
+        each_stack_writes_when_the_application_does,
         cross_traffic_far_away_ends_and_short_connections_share_a_link;
 }

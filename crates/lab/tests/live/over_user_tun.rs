@@ -50,6 +50,35 @@ fn ours_and_the_kernels_move_their_bytes_both_ways() {
     assert!(run.emulator.is_some() && !run.interrupted);
 }
 
+/// Short connections of either stack to either receiver, beside data at times.
+fn ours_and_the_kernels_have_each_application() {
+    let short = "app = { short_flows = { bytes = \"9kB\", every = \"40ms\" } }";
+    let flows = [
+        ("bbr3", short),
+        ("linux:cubic", short),
+        (
+            "linux:cubic",
+            "app = { short_flows = { bytes = \"9kB\", every = \"40ms\" } }\nreceiver = \"user\"",
+        ),
+        ("cubic", "app = { on_off = { on = \"100ms\", off = \"100ms\" } }\ndirection = \"up\""),
+        ("cubic", "app = { rate_limited = { rate = \"400kbit\", write = \"1000B\" } }"),
+        (
+            "cubic",
+            "app = { request_response = { response = \"9kB\", think = \"40ms\" } }\ndirection = \"up\"",
+        ),
+    ];
+    let flow = |(cc, more)| format!("[[flow]]\ncc = \"{cc}\"\n{more}\n");
+    let run = run(&format!("duration = \"1500ms\"\n{PATH}{}", flows.map(flow).concat()));
+    for (flow, (_, more)) in run.flows.iter().zip(flows) {
+        let bytes = flow.metrics["completed_bytes"].expect("it sent");
+        // Some of each, also on a busy machine.
+        assert!(bytes >= 18_000.0, "{more}: {bytes} bytes");
+        if more.contains("9kB") {
+            assert!(flow.metrics["completion_ms.min"] >= Some(20.0), "{more}: {:?}", flow.metrics);
+        }
+    }
+}
+
 fn ours_and_the_kernels_share_a_link_in_one_run() {
     let text = "duration = \"8s\"\npath = { rate = \"20mbit\", rtt = \"20ms\", buffer = \"2bdp\" }\n\
                 [[flow]]\ncc = \"bbr3\"\n[[flow]]\ncc = \"linux:cubic\"\n[[flow]]\ncc = \"cubic\"\ndirection = \"up\"\n\
@@ -90,5 +119,6 @@ fn ours_receives_from_either() {
 
 fullpipe_testkit::tests! {
     [Root, Tun] ours_and_the_kernels_move_their_bytes_both_ways;
+    long [Root, Tun] ours_and_the_kernels_have_each_application;
     long timed [Root, Tun] ours_and_the_kernels_share_a_link_in_one_run, ours_receives_from_either;
 }

@@ -21,7 +21,8 @@ use std::fmt::Write;
 
 use fullpipe_cc::{Algorithm, BbrSnapshot, Config, Duration, Instant, Rate, State};
 use fullpipe_path::{ElementConfig, PathConfig, QueueLimit, RateConfig};
-use fullpipe_sim::{Application, FlowConfig, Sim, SimConfig};
+use fullpipe_sim::{FlowConfig, Sim, SimConfig};
+use fullpipe_traffic::Application;
 
 /// Theirs, without and with IP and UDP.
 const DATAGRAM_BYTES: u64 = 1350;
@@ -304,7 +305,7 @@ fn bbr(sim: &Sim) -> BbrSnapshot {
 
 /// The share of the packets sent that were marked lost, of all flows.
 fn loss(sim: &Sim) -> f64 {
-    let sum = |of: fn(&fullpipe_sim::SenderStats) -> u64| -> u64 {
+    let sum = |of: fn(&fullpipe_traffic::SenderStats) -> u64| -> u64 {
         sim.flows().iter().map(|flow| of(&flow.stats())).sum()
     };
     sum(|stats| stats.lost_packets) as f64 / sum(|stats| stats.sent_packets).max(1) as f64

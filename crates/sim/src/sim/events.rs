@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Delivered, Ecn, Event, Header, IPV4_UDP_HEADER_BYTES};
+use fullpipe_traffic::{Application, Direction, Stream, stream_seed};
 
 use super::upwards::ANSWERS;
 use super::{CROSS, Sim, Timer};
 use crate::REQUEST_BYTES;
-use crate::config::{Application, Direction, FlowConfig, Route};
+use crate::config::{FlowConfig, Route};
 use crate::flow::{Flow, Seeds, Wish};
 use crate::packet::{Chunk, Data, Up};
-use crate::random::{Stream, stream_seed};
 use crate::timers::NEVER;
 
 /// The header of a packet as the links see it: queues tell flows apart by it.

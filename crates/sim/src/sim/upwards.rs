@@ -5,10 +5,11 @@ use std::collections::HashMap;
 
 use fullpipe_cc::Instant;
 use fullpipe_path::{Ecn, Path};
+use fullpipe_traffic::Direction;
 
 use super::events::{find, header};
 use super::{CROSS, Sim};
-use crate::config::{Direction, Route};
+use crate::config::Route;
 use crate::packet::{Chunk, Data, Up};
 
 /// Answers to flow `i` have the number `ANSWERS + i` on the links: above all flows and cross

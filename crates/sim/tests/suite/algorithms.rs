@@ -2,7 +2,8 @@
 
 use fullpipe_cc::{Algorithm, Duration, Gain, Instant, Rate, StartupGains};
 use fullpipe_path::{Probability, QueueLimit};
-use fullpipe_sim::{Application, FlowConfig, Sim, SimConfig};
+use fullpipe_sim::{FlowConfig, Sim, SimConfig};
+use fullpipe_traffic::Application;
 
 struct Link {
     mbit: f64,

@@ -3,7 +3,8 @@
 
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
 use fullpipe_path::{ElementConfig, Link, LossConfig, QueueLimit};
-use fullpipe_sim::{Application, FlowConfig, Sim, SimConfig};
+use fullpipe_sim::{FlowConfig, Sim, SimConfig};
+use fullpipe_traffic::Application;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -4,7 +4,8 @@ use fullpipe_cc::{Algorithm, CubicRules, Duration, Instant, Rate};
 use fullpipe_path::{
     ElementConfig, Link, LossConfig, PathConfig, Probability, QueueLimit, Selection,
 };
-use fullpipe_sim::{AckPolicy, Application, FlowConfig, ReceiveWindow, Reordering, Sim, SimConfig};
+use fullpipe_sim::{AckPolicy, FlowConfig, ReceiveWindow, Reordering, Sim, SimConfig};
+use fullpipe_traffic::Application;
 
 const MS: Duration = Duration::from_millis(1);
 const RTT_MS: u64 = 40;

@@ -5,9 +5,8 @@ use fullpipe_path::{
     CrossTraffic, Ecn, ElementConfig, Link, LossConfig, Probability, QueueConfig, QueueLimit,
     Selection, StepConfig,
 };
-use fullpipe_sim::{
-    AckPolicy, Application, Direction, FlowConfig, ReceiveWindow, Route, Sim, SimConfig, SimError,
-};
+use fullpipe_sim::{AckPolicy, FlowConfig, ReceiveWindow, Route, Sim, SimConfig, SimError};
+use fullpipe_traffic::{Application, Direction};
 
 const MS: Duration = Duration::from_millis(1);
 

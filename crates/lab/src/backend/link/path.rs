@@ -9,7 +9,7 @@ use fullpipe_path::{
     CrossSource, CrossTraffic, ElementConfig, LossConfig, MTU_BYTES, PathConfig, QueueConfig,
     QueueLimit, RateConfig,
 };
-use fullpipe_sim::{Stream, stream_seed};
+use fullpipe_traffic::{Stream, stream_seed};
 
 use crate::scenario::{Run, Scenario};
 

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use fullpipe_cc::Instant;
+use fullpipe_traffic::Supply;
 
-/// Data that an application always has, and what it wrote of it.
+/// A connection, and the data that its application has and wrote.
 #[derive(Debug)]
 pub(super) struct Connection<H> {
     /// At the sender.
@@ -16,10 +17,8 @@ pub(super) struct Connection<H> {
     pub(super) is_established: bool,
     /// The sender's application has said that there is no more.
     pub(super) is_closed: bool,
-    /// Bytes that the application has had to send so far: all without an end is the largest number.
-    pub(super) wanted: u64,
-    /// Bytes in the sender's buffer so far.
-    pub(super) written: u64,
+    /// The sender's buffer takes it.
+    pub(super) supply: Supply,
     /// Bytes that left once or more.
     pub(super) left: u64,
     /// Bytes that the receiver's application read.
@@ -44,8 +43,7 @@ impl<H> Connection<H> {
             opened: now,
             is_established: false,
             is_closed: false,
-            wanted: 0,
-            written: 0,
+            supply: Supply::default(),
             left: 0,
             read: 0,
             bytes,

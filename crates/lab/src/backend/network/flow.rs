@@ -1,12 +1,11 @@
-//! One flow: the connections between its ends, and what its application does when.
+//! One flow: the connections between its ends, and what its applications write and read there.
 
 use std::collections::HashMap;
 
 use fullpipe_cc::{Duration, Instant};
-use fullpipe_path::{Ecn, Exponential};
-use fullpipe_sim::{
-    Application, FlowConfig, Jitter, REQUEST_BYTES, SenderStats, SentPacket, Tally,
-};
+use fullpipe_path::Ecn;
+use fullpipe_sim::{FlowConfig, Jitter, REQUEST_BYTES};
+use fullpipe_traffic::{Action, Application, Reading, SenderStats, SentPacket, Tally, Traffic};
 
 use super::connection::Connection;
 use super::transport::{Departure, RECEIVER, Read, SENDER, Stamp, Transport};
@@ -29,17 +28,9 @@ pub(super) struct Tallies<'a> {
 /// buffer: a sender must never wait for it.
 const AHEAD: u64 = 8;
 
-/// An answer that the receiver waits for.
-#[derive(Clone, Copy, Debug)]
-struct Request {
-    /// The number of bytes received with which it is complete.
-    until: u64,
-    asked: Instant,
-}
-
 #[derive(Debug)]
 pub(super) struct Flow<T: Transport> {
-    config: FlowConfig,
+    traffic: Traffic,
     stamp: Stamp,
     transport: T,
     /// Those whose sender does not know yet that all has arrived; of an application with one
@@ -52,15 +43,8 @@ pub(super) struct Flow<T: Transport> {
     pub(super) received: u64,
     pub(super) start: Instant,
     pub(super) end: Option<Instant>,
-    /// The time of the application's next step.
-    pub(super) wakes: Option<Instant>,
-    is_on: bool,
-    has_stopped: bool,
-    request: Option<Request>,
     /// Bytes of requests that the sender has read.
     requested: u64,
-    /// The random process that starts short connections.
-    chance: Exponential,
     /// Connections that ended before their last byte.
     failed: u64,
     pub(super) completion_ns: Option<Tally>,
@@ -69,21 +53,16 @@ pub(super) struct Flow<T: Transport> {
 
 impl<T: Transport> Flow<T> {
     pub(super) fn new(config: &FlowConfig, transport: T, seeds: Seeds) -> Self {
-        let config = *config;
-        let completes = matches!(
-            config.application,
-            Application::RequestResponse { .. } | Application::ShortFlows { .. }
-        );
-        let stamp = match (config.application, config.send_buffer) {
-            (Application::RateLimited { .. } | Application::RequestResponse { .. }, _) => {
-                Stamp::ByApplication
-            }
-            (_, None) => transport.stamp(),
-            _ => Stamp::InBuffer,
+        let application = config.application;
+        let stamp = match config.send_buffer {
+            _ if application.writes_at_times() => Stamp::ByApplication,
+            None => transport.stamp(),
+            Some(_) => Stamp::InBuffer,
         };
         let start = Instant::default() + config.start;
+        let stop = config.stop.map(|stop| Instant::default() + stop);
         Self {
-            config,
+            traffic: Traffic::new(application, start, stop, seeds.starts),
             stamp,
             transport,
             connections: Vec::new(),
@@ -93,87 +72,65 @@ impl<T: Transport> Flow<T> {
             received: 0,
             start,
             end: None,
-            wakes: Some(start),
-            is_on: false,
-            has_stopped: false,
-            request: None,
             requested: 0,
-            chance: Exponential::new(seeds.starts),
             failed: 0,
-            completion_ns: completes.then(Tally::new),
+            completion_ns: application.completes().then(Tally::new),
             jitter: Jitter::new(config.jitter, seeds.jitter),
         }
     }
 
-    /// The application's next step, at its time.
+    /// The time of the application's next step.
+    pub(super) fn wakes(&self) -> Option<Instant> {
+        self.traffic.wakes()
+    }
+
+    /// The application's next steps, at their time.
     pub(super) fn on_wake(&mut self, now: Instant) {
-        if self.wakes.is_none_or(|at| at > now) {
-            return;
-        }
-        self.wakes = None;
-        if self.config.stop.is_some_and(|stop| now >= Instant::default() + stop) {
-            return self.stop();
-        }
-        match self.config.application {
-            Application::ShortFlows { bytes, mean_interval } => {
-                if now > self.start {
-                    self.connect(now, Some(bytes));
-                }
-                self.wakes = Some(now + self.chance.draw(mean_interval));
-            }
-            Application::Bytes(bytes) if self.newest.is_none() => self.connect(now, Some(bytes)),
-            _ if self.newest.is_none() => self.connect(now, None),
-            Application::RateLimited { rate, write_bytes } => {
-                self.write(now, write_bytes);
-                self.wakes = Some(now + rate.time_for(write_bytes));
-            }
-            Application::OnOff { on, off } => {
-                self.is_on = !self.is_on;
-                let is_on = self.is_on;
-                if let Some(connection) = self.only() {
-                    connection.wanted = if is_on { u64::MAX } else { connection.written };
-                }
-                self.wakes = Some(now + if is_on { on } else { off });
-            }
-            Application::RequestResponse { response_bytes, .. } => {
-                self.ask(now, response_bytes);
-            }
-            // They have all their data from the start.
-            Application::Bulk | Application::Bytes(_) => {}
-        }
-        self.wake_at_stop();
+        self.step(now);
         if let Some(place) = self.newest {
             self.fill(now, place);
         }
     }
 
-    fn wake_at_stop(&mut self) {
-        if let Some(stop) = self.config.stop.filter(|_| !self.has_stopped) {
-            let stop = Instant::default() + stop;
-            self.wakes = Some(self.wakes.map_or(stop, |at| at.min(stop)));
+    /// Carries out what the application does now.
+    fn step(&mut self, now: Instant) {
+        loop {
+            match self.traffic.on_time(now) {
+                Action::Nothing => return,
+                Action::Connect => self.connect(now),
+                Action::Request => self.ask(now),
+                action => self.supply(action),
+            }
         }
     }
 
-    /// The application falls silent for good. Short connections that have begun go on to their end.
-    fn stop(&mut self) {
-        (self.has_stopped, self.request) = (true, None);
-        let is_short = matches!(self.config.application, Application::ShortFlows { .. });
-        if self.stamp != Stamp::ByApplication && !is_short {
-            for connection in self.connections.iter_mut().flatten() {
-                connection.wanted = connection.written;
-            }
+    /// The data of the sender's application changes. Short connections that have begun go on to
+    /// their end.
+    fn supply(&mut self, action: Action) {
+        let application = self.traffic.application();
+        if application.has_many_connections() {
+            return;
+        }
+        let segment = self.transport.segment();
+        let Some(connection) = self.only() else { return };
+        connection.supply.on_action(application, action);
+        if let Action::Write { due, .. } = action
+            && application.writes_at_times()
+        {
+            connection.stamp(due, connection.supply.wanted(), segment);
         }
     }
 
     /// The application has nothing more to send, until [`Self::offer`].
     pub(super) fn withhold(&mut self) {
-        self.stop();
+        self.traffic.stop();
+        self.supply(Action::Stop);
     }
 
     /// The application has so many bytes more to send; the largest number is data without an end.
     pub(super) fn offer(&mut self, now: Instant, bytes: u64) {
         let Some(connection) = self.only() else { return };
-        connection.wanted = connection.wanted.saturating_add(bytes);
+        connection.supply.offer(bytes);
         if let Some(place) = self.newest {
             self.fill(now, place);
         }
@@ -192,7 +149,7 @@ impl<T: Transport> Flow<T> {
         self.connections.get_mut(self.newest?)?.as_mut()
     }
 
-    fn connect(&mut self, now: Instant, bytes: Option<u64>) {
+    fn connect(&mut self, now: Instant) {
         let Some(handle) = self.transport.connect(now) else {
             self.failed += 1;
             return;
@@ -201,45 +158,31 @@ impl<T: Transport> Flow<T> {
             self.connections.push(None);
             self.connections.len() - 1
         });
+        let bytes = self.traffic.application().connection_bytes();
         self.connections[place] = Some(Connection::new(now, handle, bytes));
         self.by_handle[SENDER].insert(handle, place);
         self.newest = Some(place);
     }
 
-    /// The handshake is over at the sender: its application begins.
+    /// The handshake is over at the sender: its application begins, unless the receiver's does.
     fn begin(&mut self, now: Instant, place: usize) {
         let Some(connection) = &mut self.connections[place] else { return };
         connection.is_established = true;
-        match self.config.application {
-            Application::ShortFlows { bytes, .. } => connection.wanted = bytes,
-            _ if self.has_stopped => {}
-            Application::Bulk => connection.wanted = u64::MAX,
-            Application::Bytes(bytes) => connection.wanted = bytes,
-            Application::RateLimited { .. } | Application::OnOff { .. } => {
-                self.wakes = Some(now);
-                self.on_wake(now);
-            }
-            // The receiver's application begins.
+        match self.traffic.application() {
+            Application::ShortFlows { bytes, .. } => connection.supply.offer(bytes),
             Application::RequestResponse { .. } => {}
-        }
-    }
-
-    fn write(&mut self, now: Instant, bytes: u64) {
-        let segment = self.transport.segment();
-        if let Some(connection) = self.only() {
-            connection.wanted += bytes;
-            connection.stamp(now, connection.wanted, segment);
+            _ => {
+                self.traffic.on_connected(now);
+                self.step(now);
+            }
         }
     }
 
     /// The receiver's application asks for an answer.
-    fn ask(&mut self, now: Instant, response_bytes: u64) {
-        let Some(handle) = self.only().and_then(|connection| connection.accepted) else { return };
-        if self.request.is_none() && !self.has_stopped {
+    fn ask(&mut self, now: Instant) {
+        if let Some(handle) = self.only().and_then(|connection| connection.accepted) {
             // A request fits into any buffer that is empty, and there is one at a time.
             self.transport.write(now, RECEIVER, handle, u64::from(REQUEST_BYTES));
-            let until = self.received + response_bytes;
-            self.request = Some(Request { until, asked: now });
         }
     }
 
@@ -279,8 +222,9 @@ impl<T: Transport> Flow<T> {
         };
         connection.accepted = Some(handle);
         self.by_handle[RECEIVER].extend(place.map(|place| (handle, place)));
-        if let Application::RequestResponse { response_bytes, .. } = self.config.application {
-            self.ask(now, response_bytes);
+        if matches!(self.traffic.application(), Application::RequestResponse { .. }) {
+            self.traffic.on_connected(now);
+            self.step(now);
         }
     }
 
@@ -300,7 +244,8 @@ impl<T: Transport> Flow<T> {
             connection.rtt_samples = seen.rtt.count;
             tallies.rtt.record(rtt.as_nanos());
         }
-        connection.left = connection.written - seen.unsent.min(connection.written);
+        let taken = connection.supply.taken();
+        connection.left = taken - seen.unsent.min(taken);
         if self.stamp == Stamp::AtDeparture {
             connection.stamp(now, connection.left, segment);
         }
@@ -310,13 +255,13 @@ impl<T: Transport> Flow<T> {
         if seen.is_established && !connection.is_established {
             self.begin(now, place);
         }
-        if let Application::RequestResponse { response_bytes, .. } = self.config.application {
+        if matches!(self.traffic.application(), Application::RequestResponse { .. }) {
             while let Read::Data(count) = self.transport.read(SENDER, handle) {
                 self.requested += count;
             }
             while self.requested >= u64::from(REQUEST_BYTES) {
                 self.requested -= u64::from(REQUEST_BYTES);
-                self.write(now, response_bytes);
+                self.supply(self.traffic.on_request(now));
             }
         }
         self.fill(now, place);
@@ -331,22 +276,23 @@ impl<T: Transport> Flow<T> {
             return;
         }
         let Some(seen) = self.transport.look(handle) else { return };
-        let (wanted, mut room) = (connection.wanted - connection.written, seen.writable);
+        let (left, mut room) = (connection.supply.left(), seen.writable);
         if self.stamp == Stamp::AtDeparture {
             room = room.min((AHEAD * segment).saturating_sub(seen.unsent));
         }
-        let mut count = wanted.min(room);
-        if count < wanted && self.transport.writes_segments() {
+        let mut count = left.min(room);
+        if count < left && self.transport.writes_segments() {
             // Whole segments, lest small ones leave.
             count -= count % segment;
         }
         if count > 0 {
-            connection.written += self.transport.write(now, SENDER, handle, count);
+            connection.supply.take(self.transport.write(now, SENDER, handle, count));
         }
+        let taken = connection.supply.taken();
         if self.stamp == Stamp::InBuffer {
-            connection.stamp(now, connection.written, segment);
+            connection.stamp(now, taken, segment);
         }
-        if connection.bytes == Some(connection.written) {
+        if connection.bytes == Some(taken) {
             connection.is_closed = true;
             self.transport.close(now, handle);
         }
@@ -376,14 +322,10 @@ impl<T: Transport> Flow<T> {
                     None => self.end = Some(now),
                 }
             }
-            if let Application::RequestResponse { think, .. } = self.config.application
-                && let Some(request) = self.request.take_if(|r| self.received >= r.until)
+            if let Reading::Answer(time) = self.traffic.on_read(now, self.received)
+                && let Some(times) = &mut self.completion_ns
             {
-                if let Some(times) = &mut self.completion_ns {
-                    times.record(now.since(request.asked).as_nanos());
-                }
-                self.wakes = Some(now + think);
-                self.wake_at_stop();
+                times.record(time.as_nanos());
             }
         }
     }
@@ -391,7 +333,7 @@ impl<T: Transport> Flow<T> {
     /// The sender knows that a connection is over. One that is its flow's only one is still looked
     /// at.
     fn retire(&mut self, now: Instant, place: usize) {
-        if !matches!(self.config.application, Application::ShortFlows { .. }) {
+        if !self.traffic.application().has_many_connections() {
             return;
         }
         let Some(connection) = self.connections[place].take() else { return };
@@ -441,8 +383,8 @@ impl<T: Transport> Flow<T> {
     /// Requests and connections that have begun and are not complete.
     pub(super) fn incomplete(&self) -> Option<u64> {
         self.completion_ns.as_ref()?;
-        let open = match self.config.application {
-            Application::RequestResponse { .. } => usize::from(self.request.is_some()),
+        let open = match self.traffic.application() {
+            Application::RequestResponse { .. } => usize::from(self.traffic.asked().is_some()),
             _ => self.connections.iter().flatten().filter(|c| c.end.is_none()).count(),
         };
         Some(self.failed + open as u64)

@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::Ecn;
-use fullpipe_sim::{SenderStats, SentPacket};
+use fullpipe_traffic::{SenderStats, SentPacket};
 
 use crate::observe::FlowSample;
 

@@ -4,10 +4,8 @@ use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Arrival, CrossSource, Delivered, Ecn, Event, Header, Path, PathSample, Queue};
-use fullpipe_sim::{
-    Direction, FlowConfig, FlowTallies, Link, NEVER, Route, SenderStats, SimConfig, SimError,
-    Stream, Tally, Timers, stream_seed,
-};
+use fullpipe_sim::{FlowConfig, Link, NEVER, Route, SimConfig, SimError, Timers};
+use fullpipe_traffic::{Direction, FlowTallies, SenderStats, Stream, Tally, stream_seed};
 
 use super::flow::{Flow, Seeds, Tallies};
 use super::transport::{Departure, RECEIVER, SENDER, Transport};
@@ -232,7 +230,7 @@ impl<T: Transport> Network<T> {
     }
 
     fn arm_application(&mut self, i: usize) {
-        if let Some(at) = self.flows[i].wakes {
+        if let Some(at) = self.flows[i].wakes() {
             self.arm(Timer::Application, i, at);
         }
     }

@@ -1,6 +1,6 @@
 //! Samples from the server's connections.
 
-use fullpipe_sim::SenderStats;
+use fullpipe_traffic::SenderStats;
 
 use super::stack::Sending;
 use crate::observe::FlowSample;

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time;
 
 use fullpipe_cc::Duration;
-use fullpipe_files::{STAMP_BYTES, written_at};
-use fullpipe_sim::{Application, Tally};
+use fullpipe_traffic::{Action, Application, Reading, Tally, Traffic};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::short;
+use super::source::{STAMP_BYTES, instant, path, to_std, written_at};
 use super::stack::{Client, Dialer, FlowError, Response, first_connection_id};
 use crate::backend::RunError;
 use crate::backend::realtime::Event;
@@ -54,13 +54,12 @@ impl Heard {
     }
 
     /// Its answer took so long.
-    pub(super) fn completed(&self, time: time::Duration) {
+    pub(super) fn completed(&self, time: Duration) {
         let mut open = self.open_requests.lock().unwrap_or_else(PoisonError::into_inner);
         *open = open.map(|n| n.saturating_sub(1));
         drop(open);
         let mut all = self.completion_ns.lock().unwrap_or_else(PoisonError::into_inner);
-        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        all.get_or_insert_with(Tally::new).record(nanos);
+        all.get_or_insert_with(Tally::new).record(time.as_nanos());
     }
 }
 
@@ -119,8 +118,8 @@ pub(super) async fn run<D: Dialer>(task: FlowTask<D>, socket: UdpSocket, when: W
         if let When::After { zero } = when {
             task.until(zero + task.start).await;
         }
-        if let Application::ShortFlows { bytes, mean_interval } = task.application {
-            return short::run(&task, socket, when, bytes, mean_interval).await;
+        if let Application::ShortFlows { bytes, .. } = task.application {
+            return short::run(&task, socket, when, bytes).await;
         }
         let client = task.connect(&task.dialer.endpoint(socket)?, 0).await?;
         if let When::First { at } = when {
@@ -159,28 +158,65 @@ async fn fetch<D: Dialer>(task: &FlowTask<D>, client: &D::Client) -> Result<(), 
         Application::Bytes(bytes) => {
             fetch_all(task, client, requests(Some(bytes), task.streams)).await
         }
-        Application::RateLimited { rate, write_bytes } => {
-            let interval = rate.time_for(write_bytes).as_nanos();
-            // A write carries its time, so it has room for that.
+        Application::RateLimited { write_bytes, .. } => {
             let write_bytes = write_bytes.max(STAMP_BYTES as u64);
-            fetch_writes(task, client, write_bytes, interval).await
+            fetch_writes(task, client, write_bytes).await
         }
-        Application::OnOff { on, off } => {
-            let path = format!("/on-off/{}/{}", on.as_nanos(), off.as_nanos().max(1));
-            fetch_all(task, client, vec![path]).await
-        }
-        Application::RequestResponse { response_bytes, think } => loop {
-            let asked = time::Instant::now();
-            task.heard.asked();
-            fetch_all(task, client, requests(Some(response_bytes), 1)).await?;
-            task.heard.completed(asked.elapsed());
-            tokio::time::sleep(think.into()).await;
-        },
+        Application::OnOff { .. } => fetch_at_times(task, client).await,
+        Application::RequestResponse { .. } => fetch_answers(task, client).await,
         // Short flows have connections of their own.
         Application::Bulk | Application::ShortFlows { .. } => {
             fetch_all(task, client, requests(None, task.streams)).await
         }
     }
+}
+
+/// The applications of a flow that is connected now.
+fn traffic<D>(task: &FlowTask<D>) -> Traffic {
+    let now = instant(time::Instant::now());
+    let mut traffic = Traffic::new(task.application, now, None, task.seed);
+    traffic.on_connected(now);
+    traffic
+}
+
+/// Lets data without an end come while the application has some.
+async fn fetch_at_times<D: Dialer>(
+    task: &FlowTask<D>,
+    client: &D::Client,
+) -> Result<(), FlowError> {
+    let mut traffic = traffic(task);
+    while let Some(at) = traffic.wakes() {
+        tokio::time::sleep_until(to_std(at).into()).await;
+        if traffic.on_time(instant(time::Instant::now())) != Action::Resume {
+            continue;
+        }
+        let Some(pause) = traffic.wakes() else { continue };
+        // Nobody reads the streams after that. The sender drops what has not left of them, which
+        // may be all that a window holds.
+        let all = fetch_all(task, client, requests(None, task.streams));
+        if let Ok(ended) = tokio::time::timeout_at(to_std(pause).into(), all).await {
+            ended?;
+        }
+    }
+    Ok(())
+}
+
+/// Asks for one answer after the other until the flow is stopped.
+async fn fetch_answers<D: Dialer>(task: &FlowTask<D>, client: &D::Client) -> Result<(), FlowError> {
+    let mut traffic = traffic(task);
+    while let Some(at) = traffic.wakes() {
+        tokio::time::sleep_until(to_std(at).into()).await;
+        if traffic.on_time(instant(time::Instant::now())) != Action::Request {
+            continue;
+        }
+        task.heard.asked();
+        fetch_all(task, client, vec![path(task.application)]).await?;
+        let received = task.heard.received.load(Ordering::Relaxed);
+        if let Reading::Answer(time) = traffic.on_read(instant(time::Instant::now()), received) {
+            task.heard.completed(time);
+        }
+    }
+    Err("an answer was too short".into())
 }
 
 /// Fetches each path over a stream of its own.
@@ -212,9 +248,8 @@ async fn fetch_writes<D: Dialer>(
     task: &FlowTask<D>,
     client: &D::Client,
     write_bytes: u64,
-    interval_ns: u64,
 ) -> Result<(), FlowError> {
-    let mut response = client.get(&format!("/rate/{write_bytes}/{}", interval_ns.max(1))).await?;
+    let mut response = client.get(&path(task.application)).await?;
     let mut stamp = [0; STAMP_BYTES];
     // Bytes of the write at hand that were read.
     let mut read = 0;
@@ -226,9 +261,8 @@ async fn fetch_writes<D: Dialer>(
             head.zip(&taken).for_each(|(place, byte)| *place = *byte);
             read += taken.len() as u64;
             if read == write_bytes {
-                let age = time::Instant::now().saturating_duration_since(written_at(stamp));
-                let nanos = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
-                task.heard.latency_ns().record(nanos);
+                let age = instant(time::Instant::now()).since(written_at(stamp));
+                task.heard.latency_ns().record(age.as_nanos());
                 read = 0;
             }
         }
@@ -239,10 +273,11 @@ async fn fetch_writes<D: Dialer>(
 /// One request for each stream, which together ask for `bytes`.
 pub(super) fn requests(bytes: Option<u64>, streams: u64) -> Vec<String> {
     let Some(bytes) = bytes else {
-        return (0..streams).map(|_| "/bulk".to_owned()).collect();
+        return (0..streams).map(|_| path(Application::Bulk)).collect();
     };
     let share = |i: u64| bytes / streams + u64::from(i < bytes % streams);
-    (0..streams).map(share).filter(|&n| n > 0).map(|n| format!("/bulk/{n}")).collect()
+    let shares = (0..streams).map(share).filter(|&n| n > 0);
+    shares.map(|n| path(Application::Bytes(n))).collect()
 }
 
 #[cfg(test)]
@@ -251,8 +286,8 @@ mod tests {
 
     #[test]
     fn the_streams_together_ask_for_what_the_flow_wants() {
-        assert_eq!(requests(Some(10), 4), ["/bulk/3", "/bulk/3", "/bulk/2", "/bulk/2"]);
-        assert_eq!(requests(Some(2), 4), ["/bulk/1", "/bulk/1"]);
+        assert_eq!(requests(Some(10), 4), ["/bytes/3", "/bytes/3", "/bytes/2", "/bytes/2"]);
+        assert_eq!(requests(Some(2), 4), ["/bytes/1", "/bytes/1"]);
         assert_eq!(requests(None, 2), ["/bulk", "/bulk"]);
     }
 }

@@ -6,8 +6,6 @@
 //! milliseconds.
 
 mod accepted;
-#[cfg(any(feature = "quinn", feature = "s2n"))]
-mod bulk;
 #[cfg(feature = "s2n")]
 mod clients;
 mod flow;
@@ -18,12 +16,13 @@ pub(super) mod quinn;
 mod s2n;
 mod short;
 mod socket;
+mod source;
 mod stack;
 mod testbed;
 
 use std::marker::PhantomData;
 
-use fullpipe_sim::Application;
+use fullpipe_traffic::Application;
 
 use super::link;
 use super::{Backend, Request, RunError, realtime};
@@ -77,8 +76,10 @@ impl<S: Stack> Backend for OverQuic<S> {
         match feature {
             Feature::Flows(n) => *n <= fullpipe_emu::MAX_FLOWS,
             Feature::Transport(protocol) => *protocol == Protocol::Quic,
-            Feature::Application(name) => S::has_application(name),
-            Feature::Chain | Feature::RateTrace | Feature::CrossTraffic => true,
+            Feature::Application(_)
+            | Feature::Chain
+            | Feature::RateTrace
+            | Feature::CrossTraffic => true,
             Feature::Setting(name) => *name == "extra_rtt",
             Feature::Algorithm(_)
             | Feature::Program

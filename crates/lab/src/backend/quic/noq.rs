@@ -7,12 +7,13 @@ use bytes::Bytes;
 use fullpipe_cc::Rate;
 use fullpipe_files::noq::{Connection, Endpoint, PathId};
 use fullpipe_files::{
-    Arrival, Client, ClientOptions, Connector, Content, Handshake, Limits, OnAccept, Response,
-    Server, ServerOptions, ServerTls, Verify,
+    Arrival, Client, ClientOptions, Connector, Content, Handshake, Limits, Maker, OnAccept,
+    Response, Server, ServerOptions, ServerTls, Verify,
 };
 use fullpipe_noq::NoqController;
-use fullpipe_sim::SenderStats;
+use fullpipe_traffic::SenderStats;
 
+use super::source;
 use super::stack::{self, FlowError, Flows, Sending, Settings, Stack, server_name};
 use crate::backend::RunError;
 use crate::observe::FlowSample;
@@ -30,10 +31,6 @@ impl Stack for Noq {
 
     fn runs(cc: Cc) -> bool {
         matches!(cc, Cc::Program(_))
-    }
-
-    fn has_application(_: &str) -> bool {
-        true
     }
 
     fn identity(names: &[&str]) -> Result<ServerTls, RunError> {
@@ -82,8 +79,10 @@ fn options(flows: &Arc<Flows<Connection>>) -> ServerOptions {
     // A Retry would be a round trip that is the server's and not the path's.
     limits.unvalidated_handshakes = limits.connections;
     limits.handshake_timeout = flows.settings.handshake_timeout.into();
+    let made: Maker = Arc::new(|path| Some(Box::new(source::made(path)?)));
     ServerOptions {
         limits,
+        made: Some(made),
         transport: flows.settings.transport,
         on_accept: Some(on_accept),
         choose: Some(Arc::new(choose)),

@@ -4,10 +4,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fullpipe_files::bulk_block;
 use fullpipe_noq::TransportSettings;
 use fullpipe_quinn::{QuinnController, controllers_with_seed};
-use fullpipe_sim::SenderStats;
+use fullpipe_traffic::SenderStats;
 use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn::rustls::RootCertStore;
 use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
@@ -16,7 +15,7 @@ use quinn::{
     RecvStream, Runtime, SendStream, ServerConfig, TokioRuntime, TransportConfig, VarInt,
 };
 
-use super::bulk::{BULK_APPLICATIONS, REQUEST_BYTES, bulk_bytes, no_answer};
+use super::source::{self, REQUEST_BYTES, no_answer};
 use super::stack::{self, FlowError, Flows, Sending, Settings, Stack};
 use crate::backend::RunError;
 use crate::observe::FlowSample;
@@ -41,11 +40,6 @@ impl Stack for Quinn {
     fn runs(cc: Cc) -> bool {
         use StackAlgorithm::{QuinnBbr, QuinnCubic, QuinnReno};
         matches!(cc, Cc::Stack(QuinnBbr | QuinnCubic | QuinnReno)) || cc.algorithm().is_some()
-    }
-
-    /// Those whose data [`send`] has.
-    fn has_application(name: &str) -> bool {
-        BULK_APPLICATIONS.contains(&name)
     }
 
     fn identity(names: &[&str]) -> Result<Identity, RunError> {
@@ -157,24 +151,19 @@ async fn answer_all(
     let connection = incoming.accept_with(Arc::new(config))?.await?;
     flows.accept(flow, connection.clone());
     loop {
-        let (send, mut receive) = connection.accept_bi().await?;
+        let (mut send, mut receive) = connection.accept_bi().await?;
         tokio::spawn(async move {
             let request = receive.read_to_end(REQUEST_BYTES).await?;
-            self::send(send, &String::from_utf8(request)?).await
+            source::answer(&mut send, request).await?;
+            Ok::<(), FlowError>(send.finish()?)
         });
     }
 }
 
-/// Answers `/bulk` and `/bulk/N`.
-async fn send(mut stream: SendStream, path: &str) -> Result<(), FlowError> {
-    let mut left = bulk_bytes(path)?;
-    let block = bulk_block();
-    while left > 0 {
-        let take = usize::try_from(left).unwrap_or(usize::MAX).min(block.len());
-        stream.write_chunk(block.slice(..take)).await?;
-        left -= take as u64;
+impl source::Stream for SendStream {
+    async fn write(&mut self, bytes: Bytes) -> Result<(), FlowError> {
+        Ok(self.write_chunk(bytes).await?)
     }
-    Ok(stream.finish()?)
 }
 
 #[derive(Clone)]

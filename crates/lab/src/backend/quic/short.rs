@@ -1,10 +1,9 @@
 //! Short connections that start at random times, all from one socket.
 
 use std::net::UdpSocket;
-use std::time;
 
-use fullpipe_cc::Duration;
-use fullpipe_path::Exponential;
+use fullpipe_cc::{Duration, Instant};
+use fullpipe_traffic::{Action, Traffic};
 use tokio::task::JoinSet;
 
 use super::flow::{FlowTask, When, fetch_all, requests};
@@ -18,7 +17,6 @@ pub(super) async fn run<D: Dialer>(
     socket: UdpSocket,
     when: When,
     bytes: u64,
-    mean_interval: Duration,
 ) -> Result<(), FlowError> {
     if let When::First { at } = when {
         task.until(at).await;
@@ -29,23 +27,21 @@ pub(super) async fn run<D: Dialer>(
         When::First { .. } => started,
         When::After { zero } => zero,
     };
-    let stop = task.stop.map_or(Duration::MAX, |stop| zero + stop);
+    let since_epoch = |time: Duration| Instant::default() + time;
+    let stop = task.stop.map(|stop| since_epoch(zero + stop));
+    let mut traffic = Traffic::new(task.application, since_epoch(started), stop, task.seed);
     let endpoint = task.dialer.endpoint(socket)?;
-    let mut chance = Exponential::new(task.seed);
-    let mut next = started + chance.draw(mean_interval);
     let mut open = JoinSet::new();
-    for number in 1.. {
-        while next > task.epoch.elapsed().into() && next < stop {
-            tokio::select! {
-                () = task.until(next) => {}
-                Some(done) = open.join_next() => ended(done)?,
-            }
+    let mut number = 0;
+    while let Some(at) = traffic.wakes() {
+        tokio::select! {
+            () = task.until(at.since(Instant::default())) => {}
+            Some(done) = open.join_next() => ended(done)?,
         }
-        if next >= stop {
-            break;
+        if traffic.on_time(since_epoch(task.epoch.elapsed().into())) == Action::Connect {
+            number += 1;
+            open.spawn(one(task.clone(), endpoint.clone(), number, bytes));
         }
-        open.spawn(one(task.clone(), endpoint.clone(), number, bytes));
-        next = next + chance.draw(mean_interval);
     }
     while let Some(done) = open.join_next().await {
         ended(done)?;
@@ -61,11 +57,11 @@ async fn one<D: Dialer>(
     number: u32,
     bytes: u64,
 ) -> Result<(), FlowError> {
-    let begun = time::Instant::now();
+    let begun: Duration = task.epoch.elapsed().into();
     task.heard.asked();
     let client = task.connect(&endpoint, number).await?;
     fetch_all(&task, &client, requests(Some(bytes), task.streams)).await?;
-    task.heard.completed(begun.elapsed());
+    task.heard.completed(Duration::from(task.epoch.elapsed()) - begun);
     client.leave();
     Ok(())
 }

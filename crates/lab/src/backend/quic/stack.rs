@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use fullpipe_cc::Duration;
 use fullpipe_noq::TransportSettings;
-use fullpipe_sim::{Stream, stream_seed};
+use fullpipe_traffic::{Stream, stream_seed};
 
 use super::accepted::Accepted;
 #[cfg(feature = "s2n")]
@@ -34,8 +34,6 @@ pub(in crate::backend) trait Stack: Send + Sync + 'static {
 
     /// True if it runs this congestion control.
     fn runs(cc: Cc) -> bool;
-    /// True if its server has the data of this application, by its name in a scenario.
-    fn has_application(name: &str) -> bool;
     /// An identity for these DNS names.
     fn identity(names: &[&str]) -> Result<Self::Identity, RunError>;
     /// A server on this socket, with its address. Called inside its runtime.
@@ -79,7 +77,7 @@ pub(in crate::backend) trait Dialer: Clone + Send + Sync + 'static {
 pub(in crate::backend) trait Client: Send + Sync + 'static {
     type Response: Response;
 
-    /// Asks for a path of [`Content::Bulk`](fullpipe_files::Content).
+    /// Asks for a path of [`source::path`](super::source::path).
     fn get(&self, path: &str) -> impl Future<Output = Result<Self::Response, FlowError>> + Send;
     /// Closes the connection, and waits until that was sent where the stack says so.
     fn close(self) -> impl Future<Output = ()> + Send;

@@ -10,7 +10,7 @@ use std::time;
 use fullpipe_cc::Duration;
 use fullpipe_emu::{Emulator, EmulatorConfig};
 use fullpipe_noq::TransportSettings;
-use fullpipe_sim::{Stream, Tally, stream_seed};
+use fullpipe_traffic::{Stream, Tally, stream_seed};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 

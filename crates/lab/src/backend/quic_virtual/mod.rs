@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 
 use fullpipe_cc::Duration;
 use fullpipe_noq::TransportSettings;
-use fullpipe_sim::Application;
+use fullpipe_traffic::Application;
 
 use super::link::RealPath;
 use super::network::Network;

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use fullpipe_cc::{Algorithm, Duration, Rate, Snapshot};
 use fullpipe_noq::{CongestionControl, NoqController, TransportSettings};
 use fullpipe_path::Ecn;
-use fullpipe_sim::SenderStats;
+use fullpipe_traffic::SenderStats;
 use noq_proto::{
     ClientConfig, Connection, ConnectionId, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig,
     FourTuple, PathId, ServerConfig, StreamId, Transmit,

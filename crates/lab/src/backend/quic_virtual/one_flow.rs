@@ -3,7 +3,8 @@
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate, Snapshot};
 use fullpipe_noq::TransportSettings;
 use fullpipe_path::{ConfigError, PathConfig, Probability, Selection};
-use fullpipe_sim::{FlowConfig, SenderStats, SimConfig};
+use fullpipe_sim::{FlowConfig, SimConfig};
+use fullpipe_traffic::SenderStats;
 
 use super::NO_TIMEOUT;
 use super::ends::{Ends, Identity};

@@ -12,7 +12,7 @@ use fullpipe_cc::Snapshot;
 use fullpipe_noq::TransportSettings;
 use fullpipe_path::Ecn;
 use fullpipe_quinn::{Pacing, Permit, QuinnController};
-use fullpipe_sim::SenderStats;
+use fullpipe_traffic::SenderStats;
 use quinn_proto::congestion::Bbr;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionId, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig,

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use fullpipe_cc::Snapshot;
 use fullpipe_noq::TransportSettings;
 use fullpipe_path::Ecn;
-use fullpipe_sim::SenderStats;
+use fullpipe_traffic::SenderStats;
 
 use super::ends::Identity;
 use super::foreign::Gap;

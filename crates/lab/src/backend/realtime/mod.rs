@@ -7,7 +7,7 @@ mod run;
 use std::sync::mpsc;
 
 use fullpipe_cc::Duration;
-use fullpipe_sim::Tally;
+use fullpipe_traffic::Tally;
 
 use super::RunError;
 use super::link::Link;

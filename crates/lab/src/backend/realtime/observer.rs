@@ -1,7 +1,7 @@
 //! Samples taken during a run in real time, and their schedule.
 
 use fullpipe_cc::Duration;
-use fullpipe_sim::Tally;
+use fullpipe_traffic::Tally;
 
 use super::Testbed;
 use crate::backend::{OnSample, RunError};

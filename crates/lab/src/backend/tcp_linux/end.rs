@@ -7,9 +7,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time;
 
-use fullpipe_sim::SenderStats;
 use fullpipe_tcp::Config;
 use fullpipe_tcp::tokio::{TcpListener as UserListener, TcpStream as UserStream};
+use fullpipe_traffic::SenderStats;
 use nix::poll::PollFlags;
 use socket2::Socket;
 use tokio::time::timeout;
@@ -62,30 +62,31 @@ impl Unconnected {
     }
 }
 
-/// A listener for the one connection of a flow.
+/// A listener for the connections of a flow.
 pub(super) enum Listener {
     Kernel(TcpListener),
     User(UserListener, Arc<UserStack>),
 }
 
 impl Listener {
-    /// The connection, if it is there within a nap.
-    pub(super) fn accept(&self) -> io::Result<Option<End>> {
+    /// The next connection, if it is there within a nap, and the sender's port.
+    pub(super) fn accept(&self) -> io::Result<Option<(End, u16)>> {
         match self {
             Self::Kernel(listener) => {
                 if !wait(listener, PollFlags::POLLIN)? {
                     return Ok(None);
                 }
-                let (stream, _) = listener.accept()?;
+                let (stream, from) = listener.accept()?;
                 stream.set_nonblocking(true)?;
                 abort_on_close(&stream)?;
-                Ok(Some(End::Kernel(stream)))
+                Ok(Some((End::Kernel(stream), from.port())))
             }
             Self::User(listener, stack) => {
-                match stack.runtime.block_on(async { timeout(NAP, listener.accept()).await }) {
-                    Ok(accepted) => Ok(Some(End::User(accepted?.0, Arc::clone(stack)))),
-                    Err(_) => Ok(None),
-                }
+                let accepted =
+                    stack.runtime.block_on(async { timeout(NAP, listener.accept()).await });
+                let Ok(accepted) = accepted else { return Ok(None) };
+                let (stream, from) = accepted?;
+                Ok(Some((End::User(stream, Arc::clone(stack)), from.port())))
             }
         }
     }

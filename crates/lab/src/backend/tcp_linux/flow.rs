@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, mpsc};
 use std::time;
 
-use fullpipe_cc::Duration;
-use fullpipe_sim::Application;
+use fullpipe_cc::{Duration, Instant};
+use fullpipe_traffic::{Action, Application, Reading, Supply, Traffic};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::SockRef;
@@ -24,11 +24,17 @@ use crate::scenario::KernelCc;
 /// The largest write and read.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
 
-/// Sleep of a silent application between two checks for data.
+/// Sleep between two looks whether servers of other people's listen.
 const SILENCE: time::Duration = time::Duration::from_millis(1);
 
 /// Longest sleep of an end between two checks whether to stop.
 pub(super) const NAP_MS: u16 = 20;
+
+/// The same.
+const NAP: Duration = Duration::from_millis(NAP_MS as u64);
+
+/// Requests that a sender reads at once; a receiver has one on its way at a time.
+const MAX_REQUESTS: usize = 16;
 
 /// The first flow's beginning, for those that begin with it.
 #[derive(Debug, Default)]
@@ -74,6 +80,8 @@ pub(super) struct TcpFlow {
     /// Nothing where the flow is not ours.
     pub(super) cc: Option<KernelCc>,
     pub(super) application: Application,
+    /// Of the starts of short connections.
+    pub(super) seed: u64,
     /// Time at which its application falls silent, counted from the first flow's first request.
     pub(super) stop: Option<Duration>,
     /// Limit of unsent data at the sender (TCP_NOTSENT_LOWAT).
@@ -112,16 +120,21 @@ impl TcpFlow {
         self.epoch.elapsed().into()
     }
 
+    /// The same as applications have it.
+    pub(super) fn instant(&self) -> Instant {
+        since_epoch(self.now())
+    }
+
     /// Whoever does not listen any more has ended the run.
     pub(super) fn tell(&self, event: Event) {
         let _ = self.told.send(event);
     }
 
-    /// Reports the failure of an end. A connection that breaks after the end of the run is not
-    /// reported.
+    /// Reports the failure of an end. A connection that breaks after the end of the run, or when
+    /// the other end has stopped, is not reported.
     pub(super) fn answer(&self, done: io::Result<()>) {
         if let Err(source) = done
-            && !self.has_ended()
+            && !self.has_stopped()
         {
             self.tell(Event::Failed(RunError::TcpFlow { flow: self.number, source }));
         }
@@ -152,23 +165,14 @@ impl TcpFlow {
         let begun = self.now();
         self.zero.get_or_init(|| zero);
         self.tell(Event::Started { flow: self.number, at: begun });
-        match self.application {
-            Application::Bytes(bytes) => self.write(stream, bytes, |_| true),
-            // Short flows have connections of their own.
-            Application::Bulk | Application::ShortFlows { .. } => {
-                self.write(stream, u64::MAX, |_| true)
-            }
-            Application::OnOff { on, off } => {
-                let cycle = (on + off).as_nanos().max(1);
-                self.write(stream, u64::MAX, move |t| t.as_nanos() % cycle < on.as_nanos())
-            }
-            Application::RateLimited { rate, write_bytes } => {
-                self.write_at_rate(stream, rate.time_for(write_bytes), write_bytes)
-            }
-            Application::RequestResponse { response_bytes, .. } => {
-                self.answer_requests(stream, response_bytes)
-            }
-        }
+        let mut traffic = self.traffic(begun, self.stop.map(|stop| zero + stop));
+        traffic.on_connected(since_epoch(begun));
+        self.write(stream, traffic, Some(&self.writes))
+    }
+
+    /// The flow's applications as one of its ends has them; times are since the epoch.
+    pub(super) fn traffic(&self, start: Duration, stop: Option<Duration>) -> Traffic {
+        Traffic::new(self.application, since_epoch(start), stop.map(since_epoch), self.seed)
     }
 
     /// The settings of a sender's socket.
@@ -196,7 +200,7 @@ impl TcpFlow {
             if self.has_ended() {
                 return false;
             }
-            let nap = (at - self.now()).min(Duration::from_millis(u64::from(NAP_MS)));
+            let nap = (at - self.now()).min(NAP);
             std::thread::sleep(nap.into());
         }
         !self.has_ended()
@@ -204,8 +208,8 @@ impl TcpFlow {
 
     /// True if the application falls silent for good.
     pub(super) fn has_stopped(&self) -> bool {
-        let zero = self.zero.get().copied().unwrap_or_default();
-        self.has_ended() || self.stop.is_some_and(|stop| self.now() >= zero + stop)
+        let stop = self.stop.zip(self.zero.get()).map(|(stop, zero)| *zero + stop);
+        self.has_ended() || stop.is_some_and(|stop| self.now() >= stop)
     }
 
     /// True if it is connected; not when the run ended first.
@@ -226,98 +230,87 @@ impl TcpFlow {
         socket.take_error()?.map_or(Ok(true), Err)
     }
 
-    /// Writes `bytes` as fast as the kernel takes them, at the times since now at which `has_data`.
-    fn write(
+    /// Writes what the sender's application has, until it falls silent or never has more. `writes`
+    /// hears of each piece before it is there to be read.
+    pub(super) fn write(
         &self,
         stream: &End,
-        bytes: u64,
-        has_data: impl Fn(Duration) -> bool,
+        mut traffic: Traffic,
+        writes: Option<&Writes>,
     ) -> io::Result<()> {
-        let begun = time::Instant::now();
+        let application = traffic.application();
+        let answers = matches!(application, Application::RequestResponse { .. });
         let chunk = vec![0; CHUNK_BYTES];
-        let mut sent = 0;
-        while sent < bytes && !self.has_stopped() {
-            if !has_data(begun.elapsed().into()) {
-                std::thread::sleep(SILENCE);
-                continue;
-            }
-            if !stream.is_writable()? {
-                continue;
-            }
-            let want = (bytes - sent).min(CHUNK_BYTES as u64);
-            self.writes.write(sent + want, time::Instant::now());
-            match stream.write(&chunk[..want as usize]) {
-                Ok(n) => sent += n as u64,
-                Err(e) if is_nothing(&e) => {}
-                Err(e) => return Err(e),
-            }
-            self.writes.written(sent);
-        }
-        Ok(())
-    }
-
-    /// Writes so much in every interval. What the kernel does not take in time is as old as it is
-    /// due.
-    fn write_at_rate(&self, stream: &End, interval: Duration, write_bytes: u64) -> io::Result<()> {
-        let begun = time::Instant::now();
-        let chunk = vec![0; write_bytes as usize];
-        for i in 0_u64.. {
-            let due = begun + time::Duration::from(interval.times(i));
-            if !self.sleep_until(due.duration_since(self.epoch).into()) || self.has_stopped() {
-                return Ok(());
-            }
-            self.writes.write((i + 1) * write_bytes, due);
-            if !self.write_whole(stream, &chunk)? {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// Answers each byte that the other end sends.
-    fn answer_requests(&self, stream: &End, response_bytes: u64) -> io::Result<()> {
-        let chunk = vec![0; CHUNK_BYTES];
-        let mut sent = 0;
-        while !self.has_stopped() {
-            if !stream.is_readable()? {
-                continue;
-            }
-            match stream.read(&mut [0]) {
-                Ok(0) => return Ok(()),
-                Ok(_) => {}
-                Err(e) if is_nothing(&e) => continue,
-                Err(e) => return Err(e),
-            }
-            let mut left = response_bytes;
-            while left > 0 {
-                let part = left.min(CHUNK_BYTES as u64);
-                sent += part;
-                self.writes.write(sent, time::Instant::now());
-                if !self.write_whole(stream, &chunk[..part as usize])? {
-                    return Ok(());
+        let mut supply = Supply::default();
+        while !self.has_ended() {
+            match traffic.on_time(self.instant()) {
+                Action::Nothing => {}
+                Action::Stop => return Ok(()),
+                action => {
+                    supply_at(&mut supply, application, action, writes);
+                    continue;
                 }
-                left -= part;
+            }
+            if supply.left() > 0 {
+                self.write_some(stream, &mut supply, &chunk, writes, application)?;
+                continue;
+            }
+            match traffic.wakes() {
+                _ if answers => {
+                    for _ in 0..self.read(stream, &mut [0; MAX_REQUESTS])?.unwrap_or(0) {
+                        let action = traffic.on_request(self.instant());
+                        supply_at(&mut supply, application, action, writes);
+                    }
+                }
+                Some(at) => {
+                    self.sleep_until(at.since(Instant::default()));
+                }
+                None => return Ok(()),
             }
         }
         Ok(())
     }
 
-    /// True if all of it was written before the end of the run.
-    pub(super) fn write_whole(&self, stream: &End, mut bytes: &[u8]) -> io::Result<bool> {
-        while !bytes.is_empty() {
-            if self.has_ended() {
-                return Ok(false);
-            }
-            if !stream.is_writable()? {
-                continue;
-            }
-            match stream.write(bytes) {
-                Ok(n) => bytes = &bytes[n..],
-                Err(e) if is_nothing(&e) => {}
-                Err(e) => return Err(e),
-            }
+    /// Writes as much of the application's data as the transport takes within a nap.
+    fn write_some(
+        &self,
+        stream: &End,
+        supply: &mut Supply,
+        chunk: &[u8],
+        writes: Option<&Writes>,
+        application: Application,
+    ) -> io::Result<()> {
+        if !stream.is_writable()? {
+            return Ok(());
         }
-        Ok(true)
+        // Those at certain times are known since then.
+        let writes = writes.filter(|_| !application.writes_at_times());
+        let want = supply.left().min(chunk.len() as u64);
+        if let Some(writes) = writes {
+            writes.write(supply.taken() + want, self.instant());
+        }
+        match stream.write(&chunk[..want as usize]) {
+            Ok(n) => supply.take(n as u64),
+            Err(e) if is_nothing(&e) => {}
+            Err(e) => return Err(e),
+        }
+        if let Some(writes) = writes {
+            writes.written(supply.taken());
+        }
+        Ok(())
+    }
+
+    /// The bytes that were there to be read within a nap; nothing if there were none.
+    pub(super) fn read(&self, stream: &End, to: &mut [u8]) -> io::Result<Option<u64>> {
+        if !stream.is_readable()? {
+            return Ok(None);
+        }
+        match stream.read(to) {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(n) => Ok(Some(n as u64)),
+            Err(e) if is_nothing(&e) => Ok(None),
+            Err(e) => Err(e),
+        }
     }
 
     /// Takes the one connection and reads it to its end.
@@ -330,95 +323,86 @@ impl TcpFlow {
             if self.has_ended() {
                 return Ok(());
             }
-            if let Some(stream) = listener.accept()? {
+            if let Some((stream, _)) = listener.accept()? {
                 break stream;
             }
         };
         let mut chunk = vec![0; 4 * CHUNK_BYTES];
         let mut received = 0;
-        let mut requests = Requests::of(self.application);
+        let asks = matches!(self.application, Application::RequestResponse { .. });
+        let mut traffic = self.traffic(self.now(), None);
+        traffic.on_connected(self.instant());
         loop {
             if self.has_ended() {
                 return Ok(());
             }
-            if self.stop.is_some() && self.zero.get().is_some() && self.has_stopped() {
+            if self.has_stopped() {
                 self.tell(Event::Finished { flow: self.number, at: self.now() });
                 return Ok(());
             }
-            if let Some(requests) = &mut requests {
-                requests.ask(&stream)?;
-                self.is_waiting.store(requests.asked.is_some(), Ordering::Relaxed);
+            if asks {
+                if traffic.on_time(self.instant()) == Action::Request {
+                    self.is_waiting.store(true, Ordering::Relaxed);
+                    self.request(&stream)?;
+                }
+                if let Some(at) = traffic.wakes() {
+                    self.sleep_until(at.since(Instant::default()).min(self.now() + NAP));
+                    continue;
+                }
             }
-            if !stream.is_readable()? {
-                continue;
+            let Some(count) = self.read(&stream, &mut chunk)? else { continue };
+            received += count;
+            self.received.store(received, Ordering::Relaxed);
+            self.writes.read(received, self.instant(), &self.latencies);
+            match traffic.on_read(self.instant(), received) {
+                Reading::More => {}
+                Reading::Answer(time) => {
+                    self.completions.record(time);
+                    self.is_waiting.store(false, Ordering::Relaxed);
+                }
+                Reading::All => {
+                    self.tell(Event::Finished { flow: self.number, at: self.now() });
+                    return Ok(());
+                }
             }
-            match stream.read(&mut chunk) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(n) => received += n as u64,
-                Err(e) if is_nothing(&e) => continue,
+        }
+    }
+
+    /// The receiver's application asks for an answer: a byte.
+    fn request(&self, stream: &End) -> io::Result<()> {
+        while !self.has_ended() {
+            match stream.write(&[0]) {
+                Ok(1..) => break,
+                Ok(_) => {}
+                Err(e) if is_nothing(&e) => {}
                 Err(e) => return Err(e),
             }
-            self.received.store(received, Ordering::Relaxed);
-            self.writes.read(received, time::Instant::now(), &self.latencies);
-            if let Some(requests) = &mut requests {
-                requests.received(received, &self.completions);
-                self.is_waiting.store(requests.asked.is_some(), Ordering::Relaxed);
-            }
-            if matches!(self.application, Application::Bytes(n) if received >= n) {
-                self.tell(Event::Finished { flow: self.number, at: self.now() });
-                return Ok(());
-            }
+            stream.is_writable()?;
         }
+        Ok(())
     }
 }
 
-/// The receiver's side of requests and answers.
-struct Requests {
-    response_bytes: u64,
-    think: time::Duration,
-    /// Time of the request whose answer is awaited.
-    asked: Option<time::Instant>,
-    next: time::Instant,
-    /// Bytes of all answers that were asked for.
-    wanted: u64,
+/// A time since the epoch as applications have it.
+fn since_epoch(time: Duration) -> Instant {
+    Instant::default() + time
 }
 
-impl Requests {
-    fn of(application: Application) -> Option<Self> {
-        let Application::RequestResponse { response_bytes, think } = application else {
-            return None;
-        };
-        let next = time::Instant::now();
-        Some(Self { response_bytes, think: think.into(), asked: None, next, wanted: 0 })
-    }
-
-    /// Asks for the next answer if it is time.
-    fn ask(&mut self, stream: &End) -> io::Result<()> {
-        if self.asked.is_some() {
-            return Ok(());
-        }
-        let wait = self.next.saturating_duration_since(time::Instant::now());
-        std::thread::sleep(wait.min(time::Duration::from_millis(u64::from(NAP_MS))));
-        if time::Instant::now() < self.next {
-            return Ok(());
-        }
-        match stream.write(&[0]) {
-            Ok(1) => {
-                self.asked = Some(time::Instant::now());
-                self.wanted += self.response_bytes;
-                Ok(())
-            }
-            Ok(_) => Ok(()),
-            Err(e) if is_nothing(&e) => Ok(()),
-            Err(e) => Err(e),
-        }
-    }
-
-    fn received(&mut self, received: u64, completions: &Times) {
-        if let Some(asked) = self.asked.filter(|_| received >= self.wanted) {
-            completions.record(asked.elapsed());
-            self.asked = None;
-            self.next = time::Instant::now() + self.think;
+/// The data of a sender's application changes; `writes` hears of what is written at its time.
+fn supply_at(
+    supply: &mut Supply,
+    application: Application,
+    action: Action,
+    writes: Option<&Writes>,
+) {
+    let mut end = supply.wanted();
+    supply.on_action(application, action);
+    if let (Action::Write { due, .. }, Some(writes)) = (action, writes)
+        && application.writes_at_times()
+    {
+        while end < supply.wanted() {
+            end = supply.wanted().min(end + CHUNK_BYTES as u64);
+            writes.write(end, due);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use fullpipe_cc::{Duration, Rate};
-use fullpipe_sim::SenderStats;
+use fullpipe_traffic::SenderStats;
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::GetStruct;
 use nix::{getsockopt_impl, libc, sockopt_impl};

@@ -2,16 +2,16 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time;
 
-use fullpipe_sim::Tally;
+use fullpipe_cc::{Duration, Instant};
+use fullpipe_traffic::Tally;
 
 /// A write on its way.
 #[derive(Clone, Copy)]
 struct Write {
     /// The flow's bytes up to its end.
     end: u64,
-    at: time::Instant,
+    at: Instant,
 }
 
 /// The writes of one flow that were not read yet, in order.
@@ -24,7 +24,7 @@ pub(super) struct Times(Mutex<Tally>);
 impl Writes {
     /// Before a write that was due at `at`, because the receiver may be faster than this thread
     /// after it: it has the time now, and its length by [`Writes::written`].
-    pub(super) fn write(&self, end: u64, at: time::Instant) {
+    pub(super) fn write(&self, end: u64, at: Instant) {
         self.lock().push_back(Write { end, at });
     }
 
@@ -36,11 +36,11 @@ impl Writes {
     }
 
     /// Everything up to `received` bytes has been read by `now`.
-    pub(super) fn read(&self, received: u64, now: time::Instant, latencies: &Times) {
+    pub(super) fn read(&self, received: u64, now: Instant, latencies: &Times) {
         let mut writes = self.lock();
         while let Some(write) = writes.front().copied().filter(|w| w.end <= received) {
             writes.pop_front();
-            latencies.record(now.saturating_duration_since(write.at));
+            latencies.record(now.since(write.at));
         }
     }
 
@@ -54,9 +54,8 @@ impl Times {
         Self(Mutex::new(Tally::new()))
     }
 
-    pub(super) fn record(&self, time: time::Duration) {
-        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).record(nanos);
+    pub(super) fn record(&self, time: Duration) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).record(time.as_nanos());
     }
 
     pub(super) fn tally(&self) -> Tally {
@@ -71,8 +70,7 @@ mod tests {
     #[test]
     fn a_write_counts_when_its_last_byte_was_read() {
         let (writes, found) = (Writes::default(), Times::new());
-        let begin = time::Instant::now();
-        let at = |ms| begin + time::Duration::from_millis(ms);
+        let at = |ms| Instant::default() + Duration::from_millis(ms);
         // As the histogram has it: in three digits.
         let millis = |ns: u64| (ns + 500_000) / 1_000_000;
         writes.write(100, at(0));

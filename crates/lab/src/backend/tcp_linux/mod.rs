@@ -16,7 +16,7 @@ mod user_stack;
 
 use fullpipe_adapter::CongestionControl;
 use fullpipe_cc::Algorithm;
-use fullpipe_sim::Application;
+use fullpipe_traffic::Application;
 
 use super::link;
 use super::{Backend, Request, RunError, realtime};
@@ -124,9 +124,7 @@ impl Backend for TcpUserTun {
     }
 
     fn has(&self, feature: &Feature) -> bool {
-        // Short flows are the kernel's alone.
         match feature {
-            Feature::Application(name) => *name != "short_flows",
             Feature::Setting("receiver") => true,
             feature => TcpLinux.has(feature),
         }

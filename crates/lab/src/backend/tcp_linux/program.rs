@@ -10,11 +10,10 @@ use std::{fs, thread, time};
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_emu::namespace::{CLIENT, Entry, SERVER};
 use fullpipe_emu::tun::{WireSample, WireView};
-use fullpipe_sim::{Direction, FlowConfig, SenderStats};
+use fullpipe_traffic::{Direction, SenderStats};
 use nix::unistd::{AccessFlags, access};
 
 use super::flow::TcpFlow;
-use super::testbed::way;
 use crate::backend::RunError;
 use crate::backend::realtime::Event;
 use crate::observe::{FlowSample, FlowTimes};
@@ -83,7 +82,7 @@ impl Program {
     ) -> Option<Arc<Self>> {
         let program = scenario.flows[number].program.as_ref()?;
         let config = &scenario.config.flows[number];
-        let (server, client) = match is_server_here(config, program.sends) {
+        let (server, client) = match is_server_here(config.direction, program.sends) {
             true => (SERVER, CLIENT),
             false => (CLIENT, SERVER),
         };
@@ -96,7 +95,7 @@ impl Program {
             server: program.server(values),
             client: program.client(values),
             port,
-            way: way(config.direction),
+            way: config.direction as usize,
             sends: program.sends,
             go: OnceLock::new(),
             outputs: Mutex::default(),
@@ -384,8 +383,8 @@ impl Running {
     }
 }
 
-fn is_server_here(config: &FlowConfig, sends: Sends) -> bool {
-    (sends == Sends::Server) == (config.direction == Direction::Down)
+fn is_server_here(direction: Direction, sends: Sends) -> bool {
+    (sends == Sends::Server) == (direction == Direction::Down)
 }
 
 /// Checks that a flow's programs are there, before anything is started.

@@ -1,22 +1,21 @@
 //! Short connections that start at random times, each on a thread of its own at either end.
 
 use std::collections::HashMap;
-use std::io::{self, ErrorKind, Read};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{thread, time};
 
-use fullpipe_cc::Duration;
+use fullpipe_cc::{Duration, Instant};
 use fullpipe_emu::namespace::{Entry, SERVER};
-use fullpipe_path::Exponential;
-use fullpipe_sim::SenderStats;
-use nix::poll::PollFlags;
+use fullpipe_tcp::Config;
+use fullpipe_traffic::{Action, Application, Reading, SenderStats, Traffic};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::end::{End, Unconnected};
-use super::flow::{CHUNK_BYTES, TcpFlow, is_nothing, wait};
-
+use super::end::{End, Listener, Unconnected};
+use super::flow::{CHUNK_BYTES, TcpFlow};
+use super::user_stack::UserStack;
 use crate::backend::realtime::Event;
 use crate::observe::FlowSample;
 
@@ -26,14 +25,54 @@ const MAX_OPEN: usize = 500;
 /// Time between two looks whether everything is acknowledged.
 const LOOK: time::Duration = time::Duration::from_millis(2);
 
+/// The stack that opens the connections of one flow.
+pub(super) enum Opener {
+    /// The kernel, in this namespace.
+    Kernel(Entry),
+    /// One in user space.
+    User {
+        stack: Arc<UserStack>,
+        config: Box<Config>,
+        /// The number of connections so far.
+        opened: AtomicU16,
+    },
+}
+
+/// The lowest port of connections that a stack in user space opens: above those of receivers.
+const LOWEST_PORT: u16 = 10_000;
+
+impl Opener {
+    pub(super) fn in_user_space(stack: Arc<UserStack>, config: Box<Config>) -> Self {
+        Self::User { stack, config, opened: AtomicU16::new(0) }
+    }
+
+    /// The next connection's port and the sender's end of it, which is not connected yet.
+    fn open(&self) -> io::Result<(u16, Unconnected)> {
+        match self {
+            Self::Kernel(_) => {
+                let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+                socket.bind(&SocketAddr::from((SERVER, 0)).into())?;
+                let port = socket.local_addr()?.as_socket().map_or(0, |addr| addr.port());
+                Ok((port, Unconnected::Kernel(socket)))
+            }
+            Self::User { stack, config, opened } => {
+                let number = opened.fetch_add(1, Ordering::Relaxed);
+                let port = LOWEST_PORT + number % (u16::MAX - LOWEST_PORT);
+                let (stack, config) = (stack.clone(), config.clone());
+                Ok((port, Unconnected::User { stack, port, config }))
+            }
+        }
+    }
+}
+
 /// The connections of one flow.
 #[derive(Default)]
 pub(super) struct Shorts {
     open: Mutex<Vec<Arc<End>>>,
     /// Counters of those that are closed.
     over: Mutex<SenderStats>,
-    /// Start of those whose last byte has not arrived, by the sender's port.
-    begun: Mutex<HashMap<u16, time::Instant>>,
+    /// Start of those whose last byte has not arrived, since the epoch, by the sender's port.
+    begun: Mutex<HashMap<u16, Duration>>,
     incomplete: AtomicU64,
 }
 
@@ -61,33 +100,35 @@ impl Shorts {
 }
 
 impl TcpFlow {
-    /// Starts connections of `bytes` from `start` on, as [`TcpFlow::send`] does one.
-    pub(super) fn send_shorts(
-        &self,
-        entry: &Entry,
-        (bytes, mean_interval, seed): (u64, Duration, u64),
-        start: Duration,
-        zero: Option<Duration>,
-    ) {
-        if let Err(error) = entry.enter() {
+    /// Starts connections from `start` on, as [`TcpFlow::send`] does one.
+    pub(super) fn send_shorts(&self, opener: &Opener, start: Duration, zero: Option<Duration>) {
+        if let Opener::Kernel(entry) = opener
+            && let Err(error) = entry.enter()
+        {
             return self.tell(Event::Failed(error.into()));
         }
         if !self.wait_for_servers() || !self.sleep_until(start) {
             return;
         }
         let begun = self.now();
-        self.zero.get_or_init(|| zero.unwrap_or(begun));
+        let zero = *self.zero.get_or_init(|| zero.unwrap_or(begun));
         self.tell(Event::Started { flow: self.number, at: begun });
-        let mut chance = Exponential::new(seed);
-        let mut next = begun + chance.draw(mean_interval);
+        let mut traffic = self.traffic(begun, self.stop.map(|stop| zero + stop));
         thread::scope(|scope| {
-            while self.sleep_until(next) && !self.has_stopped() {
-                if lock(&self.shorts.open).len() >= MAX_OPEN {
-                    let why = format!("{MAX_OPEN} short connections are open at once");
-                    return self.answer(Err(io::Error::other(why)));
+            while !self.has_ended() && !traffic.has_stopped() {
+                match (traffic.on_time(self.instant()), traffic.wakes()) {
+                    (Action::Connect, _) if lock(&self.shorts.open).len() >= MAX_OPEN => {
+                        let why = format!("{MAX_OPEN} short connections are open at once");
+                        return self.answer(Err(io::Error::other(why)));
+                    }
+                    (Action::Connect, _) => {
+                        scope.spawn(|| self.answer(self.send_short(opener)));
+                    }
+                    (_, Some(at)) => {
+                        self.sleep_until(at.since(Instant::default()));
+                    }
+                    (_, None) => {}
                 }
-                scope.spawn(|| self.answer(self.send_short(bytes)));
-                next = next + chance.draw(mean_interval);
             }
         });
         if !self.has_ended() {
@@ -95,24 +136,22 @@ impl TcpFlow {
         }
     }
 
-    fn send_short(&self, bytes: u64) -> io::Result<()> {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-        socket.bind(&SocketAddr::from((SERVER, 0)).into())?;
-        let port = socket.local_addr()?.as_socket().map_or(0, |addr| addr.port());
+    /// The applications of one connection, which is open now.
+    fn short_traffic(&self) -> Traffic {
+        let bytes = self.application.connection_bytes().unwrap_or(0);
+        let mut traffic = Traffic::new(Application::Bytes(bytes), self.instant(), None, 0);
+        traffic.on_connected(self.instant());
+        traffic
+    }
+
+    fn send_short(&self, opener: &Opener) -> io::Result<()> {
+        let (port, sender) = opener.open()?;
         self.shorts.incomplete.fetch_add(1, Ordering::Relaxed);
-        lock(&self.shorts.begun).insert(port, time::Instant::now());
-        let Some(sender) = Unconnected::Kernel(socket).connect(self)? else { return Ok(()) };
+        lock(&self.shorts.begun).insert(port, self.now());
+        let Some(sender) = sender.connect(self)? else { return Ok(()) };
         let stream = Arc::new(sender);
         lock(&self.shorts.open).push(stream.clone());
-        let chunk = vec![0; CHUNK_BYTES];
-        let mut left = bytes;
-        while left > 0 {
-            let part = left.min(CHUNK_BYTES as u64);
-            if !self.write_whole(&stream, &chunk[..part as usize])? {
-                return Ok(());
-            }
-            left -= part;
-        }
+        self.write(&stream, self.short_traffic(), None)?;
         // Closing resets the connection, so it waits until nothing is under way.
         while !self.has_ended() && !stream.is_all_acknowledged()? {
             thread::sleep(LOOK);
@@ -121,15 +160,12 @@ impl TcpFlow {
         Ok(())
     }
 
-    /// Takes connections and reads `bytes` of each.
-    pub(super) fn receive_shorts(&self, listener: &TcpListener, bytes: u64) {
+    /// Takes connections and reads each to its end.
+    pub(super) fn receive_shorts(&self, listener: &Listener) {
         let took = thread::scope(|scope| {
             while !self.has_ended() {
-                if wait(listener, PollFlags::POLLIN)? {
-                    let (stream, from) = listener.accept()?;
-                    scope.spawn(move || {
-                        self.answer(self.receive_short(stream, from.port(), bytes));
-                    });
+                if let Some((stream, port)) = listener.accept()? {
+                    scope.spawn(move || self.answer(self.receive_short(&stream, port)));
                 }
             }
             Ok(())
@@ -137,35 +173,34 @@ impl TcpFlow {
         self.answer(took);
     }
 
-    fn receive_short(&self, mut stream: TcpStream, port: u16, bytes: u64) -> io::Result<()> {
-        stream.set_nonblocking(true)?;
+    /// `port` is the sender's.
+    fn receive_short(&self, stream: &End, port: u16) -> io::Result<()> {
         let mut chunk = vec![0; CHUNK_BYTES];
-        let mut left = bytes;
+        let (mut traffic, mut received, mut is_complete) = (self.short_traffic(), 0, false);
         while !self.has_ended() {
-            if !wait(&stream, PollFlags::POLLIN)? {
+            let count = match self.read(stream, &mut chunk) {
+                // That is how the sender closes.
+                Err(e) if is_complete && is_close(&e) => return Ok(()),
+                read => read?.unwrap_or(0),
+            };
+            received += count;
+            self.received.fetch_add(count, Ordering::Relaxed);
+            if traffic.on_read(self.instant(), received) != Reading::All {
                 continue;
             }
-            let read = match stream.read(&mut chunk) {
-                Ok(n) => n as u64,
-                Err(e) if is_nothing(&e) => continue,
-                // That is how the sender closes.
-                Err(e) if e.kind() == ErrorKind::ConnectionReset && left == 0 => return Ok(()),
-                Err(e) => return Err(e),
-            };
-            if read == 0 {
-                return Err(ErrorKind::UnexpectedEof.into());
-            }
-            self.received.fetch_add(read, Ordering::Relaxed);
-            left = left.saturating_sub(read);
-            if left == 0
-                && let Some(begun) = lock(&self.shorts.begun).remove(&port)
-            {
-                self.completions.record(begun.elapsed());
+            is_complete = true;
+            if let Some(begun) = lock(&self.shorts.begun).remove(&port) {
+                self.completions.record(self.now() - begun);
                 self.shorts.incomplete.fetch_sub(1, Ordering::Relaxed);
             }
         }
         Ok(())
     }
+}
+
+/// True if the other end has closed the connection, or reset it.
+fn is_close(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof)
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {

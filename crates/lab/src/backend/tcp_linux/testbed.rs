@@ -9,7 +9,7 @@ use std::time;
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_emu::namespace::{CLIENT, SERVER};
 use fullpipe_emu::tun::WireView;
-use fullpipe_sim::{Application, Direction, FlowConfig, Stream, Tally, stream_seed};
+use fullpipe_traffic::{Application, Direction, Stream, Tally, stream_seed};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::control::Controls;
@@ -17,11 +17,12 @@ use super::end::{Listener, Unconnected};
 use super::flow::{Begin, Opening, TcpFlow};
 use super::latency::{Times, Writes};
 use super::program::{Places, Program};
-use super::short::Shorts;
+use super::short::{Opener, Shorts};
 use super::user_stack::UserStacks;
 use crate::backend::RunError;
 use crate::backend::link::{Link, RealPath};
 use crate::backend::realtime::{Event, Testbed};
+use crate::backend::tcp_user::settings;
 use crate::observe::{
     ByFlow, EmulatorRecord, FlowOnLink, FlowSample, FlowTimes, MAX_OWN_DISTRIBUTIONS,
 };
@@ -51,6 +52,16 @@ pub(super) enum Ours {
     InUserSpace,
 }
 
+/// The sender of a flow before its start.
+enum Sender {
+    /// A program's own affair.
+    Program,
+    /// It connects once.
+    One(Unconnected),
+    /// It opens many short connections.
+    Many(Opener),
+}
+
 /// Two namespaces, a link between them, and the ends of the flows.
 pub(super) struct TcpTestbed {
     epoch: time::Instant,
@@ -67,12 +78,10 @@ pub(super) struct TcpTestbed {
     starts: Vec<Duration>,
     /// The direction of each flow's data on the link.
     ways: Vec<usize>,
-    /// Of the starts of each flow's short connections.
-    seeds: Vec<u64>,
     /// The first flow's beginning, which those that begin with it wait for connected.
     opening: Arc<Opening>,
     /// Senders of flows that wait for the first one.
-    waiting: Vec<(usize, Option<Unconnected>)>,
+    waiting: Vec<(usize, Sender)>,
     threads: Vec<JoinHandle<()>>,
     events: mpsc::Receiver<Event>,
     ended: Arc<AtomicBool>,
@@ -108,11 +117,12 @@ impl TcpTestbed {
         let unsent = rate.bytes_in(UNSENT_TIME).max(LEAST_UNSENT_BYTES);
         let unsent = u32::try_from(unsent).unwrap_or(u32::MAX);
         let mut stacks = UserStacks::default();
+        let tcp = |i: usize| settings::of_flow(&settings::over_tcp(&scenario.config.flows[i]));
         let receivers = scenario.flows.iter().zip(&scenario.config.flows).enumerate();
         let receivers = receivers.map(|(i, (flow, config))| match &flow.program {
             Some(_) => Ok((None, address(i, config.direction))),
             None if flow.receiver == Receiver::User => {
-                let (listener, address) = stacks.receiver(&link, i, config)?;
+                let (listener, address) = stacks.receiver(&link, i, config.direction, tcp(i))?;
                 Ok((Some(listener), address))
             }
             None => {
@@ -123,19 +133,37 @@ impl TcpTestbed {
         let receivers = receivers.collect::<Result<Vec<_>, RunError>>()?;
         let senders = scenario.flows.iter().zip(&scenario.config.flows).enumerate();
         let senders = senders.map(|(i, (flow, config))| match &flow.program {
-            Some(_) => Ok(None),
-            None if is_user(flow) => stacks.sender(&link, i, config, unsent as usize).map(Some),
-            None => kernel_socket(&link, i, config.direction).map(Some),
+            Some(_) => Ok(Sender::Program),
+            None if is_user(flow) => {
+                let unsent = unsent as usize;
+                let (stack, tcp) = stacks.sender(&link, config.direction, tcp(i), unsent)?;
+                Ok(match config.application.has_many_connections() {
+                    true => Sender::Many(Opener::in_user_space(stack, tcp)),
+                    false => {
+                        // By this port the link knows whose the packets are.
+                        let port = if config.direction == Direction::Up { port(i) } else { 0 };
+                        Sender::One(Unconnected::User { stack, port, config: tcp })
+                    }
+                })
+            }
+            None if config.application.has_many_connections() => {
+                let (server, _) = link.namespaces().ok_or(RunError::Lost)?;
+                Ok(Sender::Many(Opener::Kernel(server.entry()?)))
+            }
+            None => kernel_socket(&link, i, config.direction).map(Sender::One),
         });
-        let senders = senders.collect::<Result<Vec<_>, _>>()?;
+        let senders = senders.collect::<Result<Vec<_>, RunError>>()?;
         let (told, events) = mpsc::channel();
         let ended = Arc::new(AtomicBool::new(false));
-        let flow = |(number, config): (usize, &FlowConfig)| {
+        let configs = &scenario.config.flows;
+        let flow = |number: usize| {
+            let config = &configs[number];
             Arc::new(TcpFlow {
                 number,
                 epoch,
                 cc: controls.name(number),
                 application: config.application,
+                seed: stream_seed(scenario.seed, Stream::Starts, number as u64),
                 stop: config.stop,
                 unsent_bytes: unsent,
                 // Room for SYNs that a full buffer drops, whose timeout doubles from a second.
@@ -154,7 +182,6 @@ impl TcpTestbed {
                 told: told.clone(),
             })
         };
-        let configs = &scenario.config.flows;
         let mut waiting: Vec<_> = senders.into_iter().enumerate().collect();
         // One of ours if there is one: it starts on time.
         let at_the_start = |i: &usize| configs[*i].start == Duration::ZERO;
@@ -167,13 +194,10 @@ impl TcpTestbed {
             wire: link.wire(),
             link: Some(link),
             remains: None,
-            flows: configs.iter().enumerate().map(flow).collect(),
+            flows: (0..flows).map(flow).collect(),
             programs,
             starts: configs.iter().map(|config| config.start).collect(),
-            ways: configs.iter().map(|config| way(config.direction)).collect(),
-            seeds: (0..flows as u64)
-                .map(|i| stream_seed(scenario.seed, Stream::Starts, i))
-                .collect(),
+            ways: configs.iter().map(|config| config.direction as usize).collect(),
             opening: Arc::default(),
             waiting,
             threads: Vec::new(),
@@ -185,11 +209,11 @@ impl TcpTestbed {
         for (i, (listener, _)) in receivers.into_iter().enumerate() {
             let Some(listener) = listener else { continue };
             let flow = testbed.flows[i].clone();
-            testbed.spawn("fullpipe-recv", move || match (flow.application, listener) {
-                (Application::ShortFlows { bytes, .. }, Listener::Kernel(listener)) => {
-                    flow.receive_shorts(&listener, bytes);
+            testbed.spawn("fullpipe-recv", move || {
+                match flow.application.has_many_connections() {
+                    true => flow.receive_shorts(&listener),
+                    false => flow.receive(&listener),
                 }
-                (_, listener) => flow.receive(&listener),
             })?;
         }
         testbed.start_sender(first, sender, lead, None)?;
@@ -223,9 +247,8 @@ impl TcpTestbed {
     fn connect_those_with_the_first(&mut self) -> Result<(), RunError> {
         for (i, sender) in std::mem::take(&mut self.waiting) {
             let flow = self.flows[i].clone();
-            let has_one = !matches!(flow.application, Application::ShortFlows { .. });
             match sender {
-                Some(sender) if self.starts[i] == Duration::ZERO && has_one => {
+                Sender::One(sender) if self.starts[i] == Duration::ZERO => {
                     let begin = Begin::WithFirst(self.opening.clone());
                     self.spawn("fullpipe-send", move || flow.send(sender, &begin))?;
                 }
@@ -245,27 +268,29 @@ impl TcpTestbed {
     fn start_sender(
         &mut self,
         i: usize,
-        sender: Option<Unconnected>,
+        sender: Sender,
         at: Duration,
         zero: Option<Duration>,
     ) -> Result<(), RunError> {
-        if let Some(program) = &self.programs[i] {
-            program.go(at, zero);
-            return Ok(());
-        }
-        let sender = sender.ok_or(RunError::Lost)?;
         let flow = self.flows[i].clone();
-        let Application::ShortFlows { bytes, mean_interval } = flow.application else {
-            let begin = match zero {
-                None => Begin::First(at),
-                Some(zero) => Begin::At { start: at, zero },
-            };
-            return self.spawn("fullpipe-send", move || flow.send(sender, &begin));
-        };
-        let (server, _) = self.link()?.namespaces().ok_or(RunError::Lost)?;
-        let (entry, seed) = (server.entry()?, self.seeds[i]);
-        let shorts = (bytes, mean_interval, seed);
-        self.spawn("fullpipe-send", move || flow.send_shorts(&entry, shorts, at, zero))
+        match sender {
+            Sender::Program => {
+                if let Some(program) = &self.programs[i] {
+                    program.go(at, zero);
+                }
+                Ok(())
+            }
+            Sender::One(sender) => {
+                let begin = match zero {
+                    None => Begin::First(at),
+                    Some(zero) => Begin::At { start: at, zero },
+                };
+                self.spawn("fullpipe-send", move || flow.send(sender, &begin))
+            }
+            Sender::Many(opener) => {
+                self.spawn("fullpipe-send", move || flow.send_shorts(&opener, at, zero))
+            }
+        }
     }
 
     fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), RunError> {
@@ -404,14 +429,6 @@ impl Drop for TcpTestbed {
             // One that panicked has nothing more to say.
             let _ = thread.join();
         }
-    }
-}
-
-/// A direction's place among those of a link.
-pub(super) fn way(direction: Direction) -> usize {
-    match direction {
-        Direction::Down => 0,
-        Direction::Up => 1,
     }
 }
 

@@ -4,19 +4,21 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use fullpipe_emu::tun::Host;
-use fullpipe_sim::{Direction, FlowConfig};
 use fullpipe_tcp::Config;
 use fullpipe_tcp::tokio::{Stack, TcpListener};
+use fullpipe_traffic::Direction;
 use tokio::runtime::{Builder, Runtime};
 
-use super::end::{Listener, Unconnected};
+use super::end::Listener;
 use super::testbed::port;
 use crate::backend::RunError;
 use crate::backend::link::Link;
-use crate::backend::tcp_user::settings;
 
-/// Connections of a stack: one a flow.
-const MAX_CONNECTIONS: usize = 1024;
+/// Connections of a stack: one a flow, or many short ones, those in TIME-WAIT included.
+const MAX_CONNECTIONS: usize = 1 << 16;
+
+/// Connections of a flow that wait to be accepted.
+const BACKLOG: usize = 512;
 
 /// The largest receive buffer, to which a receiver's grows with what is read: more than any link
 /// here can fill.
@@ -57,23 +59,20 @@ pub(super) struct UserStacks {
 }
 
 impl UserStacks {
-    /// The sender of flow `i`, which leaves at most `unsent` bytes of its application's data
-    /// waiting.
+    /// The stack and the settings of a flow's sender, which leaves at most `unsent` bytes of its
+    /// application's data waiting.
     pub(super) fn sender(
         &mut self,
         link: &Link,
-        i: usize,
-        flow: &FlowConfig,
+        direction: Direction,
+        config: Config,
         unsent: usize,
-    ) -> Result<Unconnected, RunError> {
-        let stack = match flow.direction {
+    ) -> Result<(Arc<UserStack>, Box<Config>), RunError> {
+        let stack = match direction {
             Direction::Down => self.behind_server(link)?,
             Direction::Up => self.behind_client(link)?,
         };
-        let config = Config { unsent, ..settings::of_flow(&settings::over_tcp(flow)) };
-        // By this port the link knows whose the packets are.
-        let port = if flow.direction == Direction::Up { port(i) } else { 0 };
-        Ok(Unconnected::User { stack, port, config: Box::new(config) })
+        Ok((stack, Box::new(Config { unsent, ..config })))
     }
 
     /// The receiver of flow `i`, and its address.
@@ -81,9 +80,10 @@ impl UserStacks {
         &mut self,
         link: &Link,
         i: usize,
-        flow: &FlowConfig,
+        direction: Direction,
+        config: Config,
     ) -> Result<(Listener, SocketAddr), RunError> {
-        let stack = match flow.direction {
+        let stack = match direction {
             Direction::Down => self.behind_client(link)?,
             Direction::Up => self.behind_server(link)?,
         };
@@ -91,9 +91,9 @@ impl UserStacks {
         let config = Config {
             receive_buffer: MAX_RECEIVE_BUFFER,
             initial_receive_buffer: Config::default().initial_receive_buffer,
-            ..settings::of_flow(&settings::over_tcp(flow))
+            ..config
         };
-        let listener = TcpListener::bind(&stack.stack, address, 1, &config);
+        let listener = TcpListener::bind(&stack.stack, address, BACKLOG, &config);
         Ok((Listener::User(listener.map_err(RunError::Socket)?, stack), address))
     }
 

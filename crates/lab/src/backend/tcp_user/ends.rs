@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 
 use fullpipe_cc::Instant;
 use fullpipe_path::Ecn;
-use fullpipe_sim::{FlowConfig, SenderStats, SentPacket};
+use fullpipe_sim::FlowConfig;
 use fullpipe_tcp::{Config, Endpoint, Handle, ListenerHandle, State, wire};
+use fullpipe_traffic::{SenderStats, SentPacket};
 
 use super::settings;
 use crate::backend::RunError;

@@ -5,7 +5,7 @@
 mod ends;
 pub(super) mod settings;
 
-use fullpipe_sim::Application;
+use fullpipe_traffic::Application;
 
 use super::network::Network;
 use super::{Backend, Request, RunError, virtual_time};

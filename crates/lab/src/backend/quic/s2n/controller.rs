@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use fullpipe_s2n_quic::{Controllers, S2nController};
-use fullpipe_sim::SenderStats;
+use fullpipe_traffic::SenderStats;
 use s2n_quic::provider::congestion_controller::{
     Bbr, CongestionController, Cubic, Endpoint, PathInfo, Publisher, RandomGenerator, RttEstimator,
     Timestamp,

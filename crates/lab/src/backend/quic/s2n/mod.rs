@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use fullpipe_files::bulk_block;
 use s2n_quic::client::Connect;
 use s2n_quic::connection::Handle;
 use s2n_quic::provider::limits::Limits;
@@ -17,7 +16,7 @@ use s2n_quic::stream::{BidirectionalStream, ReceiveStream};
 use s2n_quic::{Client, Server};
 use tokio::task::JoinHandle;
 
-use super::bulk::{BULK_APPLICATIONS, REQUEST_BYTES, bulk_bytes, no_answer};
+use super::source::{self, REQUEST_BYTES, no_answer};
 use super::stack::{self, FlowError, Flows, Sending, Settings, Stack};
 use crate::backend::RunError;
 use crate::observe::FlowSample;
@@ -43,11 +42,6 @@ impl Stack for S2n {
     fn runs(cc: Cc) -> bool {
         use StackAlgorithm::{S2nBbr, S2nCubic};
         matches!(cc, Cc::Stack(S2nBbr | S2nCubic)) || cc.algorithm().is_some()
-    }
-
-    /// Those whose data [`answer`] has.
-    fn has_application(name: &str) -> bool {
-        BULK_APPLICATIONS.contains(&name)
     }
 
     fn identity(names: &[&str]) -> Result<Identity, RunError> {
@@ -137,7 +131,7 @@ async fn answer_all(mut connection: s2n_quic::Connection) -> Result<(), FlowErro
     Ok(())
 }
 
-/// Answers `/bulk` and `/bulk/N`.
+/// Reads a request and answers it.
 async fn answer(mut stream: BidirectionalStream) -> Result<(), FlowError> {
     let mut request = Vec::new();
     while let Some(chunk) = stream.receive().await? {
@@ -146,14 +140,14 @@ async fn answer(mut stream: BidirectionalStream) -> Result<(), FlowError> {
             return Err("the request is too long".into());
         }
     }
-    let mut left = bulk_bytes(&String::from_utf8(request)?)?;
-    let block = bulk_block();
-    while left > 0 {
-        let take = usize::try_from(left).unwrap_or(usize::MAX).min(block.len());
-        stream.send(block.slice(..take)).await?;
-        left -= take as u64;
-    }
+    source::answer(&mut stream, request).await?;
     Ok(stream.finish()?)
+}
+
+impl source::Stream for BidirectionalStream {
+    async fn write(&mut self, bytes: Bytes) -> Result<(), FlowError> {
+        Ok(self.send(bytes).await?)
+    }
 }
 
 /// The server's end of a connection.

@@ -37,7 +37,8 @@ const BUFFER_BYTES: usize = 8 << 10;
 /// `MILLISECONDS-CONNECTIONID-SIDE.sqlog`, with the time since 1970.
 ///
 /// For [`TransportConfig::qlog_factory`](noq_proto::TransportConfig::qlog_factory). A file is
-/// complete when its connection is dropped; until then its last tenth of a second is missing.
+/// complete when an end closes the connection, or it is dropped; until then its last tenth of a
+/// second is missing.
 #[derive(Clone, Debug)]
 pub struct QlogFiles {
     directory: PathBuf,
@@ -125,6 +126,10 @@ impl<W: Write> Log<W> {
             append(&mut bytes, &event)?;
             self.events += 1;
             self.waiting.insert((us, self.events), bytes);
+        }
+        if self.dialect.as_ref().is_some_and(|dialect| dialect.is_closing) {
+            self.release(u64::MAX)?;
+            return self.write_buffer();
         }
         self.newest_us = self.newest_us.max(us);
         self.release(self.newest_us.saturating_sub(PATIENCE_US))

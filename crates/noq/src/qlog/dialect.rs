@@ -48,11 +48,17 @@ pub(super) struct Dialect {
     /// `ack_delay_exponent` of this end and of the other one.
     own_exponent: u64,
     peers_exponent: u64,
+    /// True once an end has closed the connection: a process that ends then may drop nothing.
+    pub(super) is_closing: bool,
 }
 
 impl Default for Dialect {
     fn default() -> Self {
-        Self { own_exponent: ACK_DELAY_EXPONENT, peers_exponent: ACK_DELAY_EXPONENT }
+        Self {
+            own_exponent: ACK_DELAY_EXPONENT,
+            peers_exponent: ACK_DELAY_EXPONENT,
+            is_closing: false,
+        }
     }
 }
 
@@ -65,6 +71,10 @@ impl Dialect {
         let name = name.rsplit(':').next().unwrap_or_default();
         event.insert("category".to_owned(), category(name).into());
         if let Some(data) = event.get_mut("data").and_then(Value::as_object_mut) {
+            let frames = data.get("frames").and_then(Value::as_array).into_iter().flatten();
+            self.is_closing |= frames
+                .into_iter()
+                .any(|f| f.get("frame_type").is_some_and(|kind| kind == "connection_close"));
             match name {
                 "packet_sent" => packet(data, self.own_exponent),
                 "packet_received" => packet(data, self.peers_exponent),

@@ -81,6 +81,23 @@ fn events_are_in_the_order_of_their_times() {
     assert_eq!(times(&records), vec![1.0; MOST_WAITING + 3]);
 }
 
+/// A process that ends with its connection does not drop the log.
+#[test]
+fn a_log_is_written_when_its_connection_is_closed() {
+    let mut log = Log::new(Vec::new(), String::new(), SystemTime::UNIX_EPOCH);
+    let frames = json!([{ "frame_type": "connection_close", "error_code": 0 }]);
+    let data = json!({ "header": { "packet_type": "1RTT" }, "frames": frames });
+    let closed = json!({ "time": 2.0, "name": "quic:packet_sent", "data": data });
+    for record in [head(), lost(1.0, 1)] {
+        log.write_all(format!("\u{1e}{record}\n").as_bytes()).expect("written");
+    }
+    assert!(log.out.is_empty());
+    log.write_all(format!("\u{1e}{closed}\n").as_bytes()).expect("written");
+    assert_eq!(log.out.iter().filter(|byte| **byte == 0x1e).count(), 3);
+    log.write_all(format!("\u{1e}{}\n", lost(3.0, 2)).as_bytes()).expect("written");
+    assert_eq!(log.out.iter().filter(|byte| **byte == 0x1e).count(), 4);
+}
+
 #[test]
 fn packets_have_the_sizes_delays_and_ranges_of_the_schema() {
     let parameters = |initiator: &str, exponent: u64| {

@@ -98,6 +98,9 @@ pub enum RunError {
          again on a quieter machine"
     )]
     LateStart(Duration),
+    #[cfg(feature = "transports")]
+    #[error("the text of {controller} has no readable field {field}")]
+    Unreadable { controller: &'static str, field: &'static str },
     #[error("stopped before there was a result")]
     StoppedEarly,
     #[error("internal error: a part of the run ended without a report")]

@@ -42,7 +42,7 @@ const fn absent<const N: usize>(variables: [&'static str; N]) -> [Gap; N] {
 
 /// The text of a controller is not as expected: another version of the stack, most likely.
 fn unreadable(controller: &'static str, field: &'static str) -> RunError {
-    RunError::Stack(format!("the text of {controller} has no readable field {field}").into())
+    RunError::Unreadable { controller, field }
 }
 
 /// A snapshot to fill in, with a model.

@@ -288,7 +288,7 @@ mod tests {
             assert_eq!(traffic.on_read(at + ms(2), 100 * answer - 1), Reading::More);
             let read = traffic.on_read(at + ms(3), 100 * answer);
             assert_eq!(read, Reading::Answer(ms(3)));
-            at = at + ms(10);
+            at += ms(10);
             assert_eq!(traffic.wakes(), Some(at));
         }
         assert_eq!(traffic.on_time(at), Action::Request);

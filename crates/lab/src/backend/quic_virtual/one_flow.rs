@@ -214,9 +214,9 @@ impl QuicFlow {
         };
         let mut network: Network<Ends<S>> =
             Network::new(&sim, |_, flow| Ends::new(flow, cc, settings, STREAMS, &identity))?;
-        network.withhold(FLOW);
-        // The application opens its connection.
+        // The application opens its connection, and then has nothing to send.
         network.step();
+        network.withhold(FLOW);
         let is_ours = ours.is_some();
         let mut driver = Driver { network, is_ours, view: S::View::default(), seen: None };
         let snapshot = driver.model()?.ok_or(RunError::Lost)?;

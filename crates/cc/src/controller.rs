@@ -183,6 +183,9 @@ pub struct Controller {
     algo: Algo,
     #[cfg(feature = "careful-resume")]
     resume: Option<Resume>,
+    /// It was in Safe Retreat.
+    #[cfg(feature = "careful-resume")]
+    has_retreated: bool,
     hook: Option<StateHook>,
     /// The state when `hook` was last asked for.
     last_state: State,
@@ -229,6 +232,8 @@ impl Controller {
             algo,
             #[cfg(feature = "careful-resume")]
             resume: config.resume.map(Resume::new),
+            #[cfg(feature = "careful-resume")]
+            has_retreated: false,
             hook: config.on_state_change,
             last_state,
         }
@@ -421,6 +426,10 @@ impl Controller {
         fresh.conn.sampler.begin_path_after(&self.conn.sampler);
         fresh.last_state = self.last_state;
         fresh.stop_resuming();
+        #[cfg(feature = "careful-resume")]
+        {
+            fresh.has_retreated = self.has_retreated;
+        }
         *self = fresh;
         self.update_pacer(now);
     }
@@ -482,13 +491,16 @@ impl Controller {
 
     /// The parameters of this path for a later connection ([`Config::resume`]): the volume that it
     /// carried in a round trip, and the shortest round trip (RFC 9959 section 3.1). `None` before
-    /// they are known, and for less than four initial windows, which slow start reaches as fast.
+    /// they are known, while those of an earlier connection are not validated, and for less than
+    /// four initial windows, which slow start reaches as fast.
     ///
     /// The transport keeps them for one remote endpoint, for a lifetime of minutes to hours, lets
-    /// one connection use them at a time, and deletes them when [`Self::resume_phase`] is Safe
-    /// Retreat.
+    /// one connection use them at a time, and deletes them when [`Self::saved_parameters_failed`].
     #[cfg(feature = "careful-resume")]
     pub fn saved_parameters(&self) -> Option<SavedParameters> {
+        if self.resume_phase().is_some_and(|phase| phase != ResumePhase::Reconnaissance) {
+            return None;
+        }
         let (snapshot, rtt) = (self.snapshot(), self.conn.min_rtt()?);
         let cwnd = match (snapshot.bbr, snapshot.state) {
             (Some(bbr), _) => bbr.bw.bytes_in(rtt),
@@ -503,6 +515,13 @@ impl Controller {
     #[cfg(feature = "careful-resume")]
     pub fn resume_phase(&self) -> Option<ResumePhase> {
         self.resume.map(|resume| resume.phase())
+    }
+
+    /// True from Safe Retreat on: the path did not carry what [`Config::resume`] said. Nobody may
+    /// use these parameters again (RFC 9959 section 3.5).
+    #[cfg(feature = "careful-resume")]
+    pub fn saved_parameters_failed(&self) -> bool {
+        self.has_retreated
     }
 
     /// The path, or the account of what is in flight on it, is another one.

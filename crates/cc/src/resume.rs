@@ -70,7 +70,8 @@ pub enum ResumePhase {
     Unvalidated,
     /// It waits for the acknowledgements of that.
     Validating,
-    /// Some of it was lost or marked. **The saved parameters must not be used again.**
+    /// Some of it was lost or marked. The saved parameters must not be used again:
+    /// [`crate::Controller::saved_parameters_failed`].
     SafeRetreat,
 }
 

@@ -383,6 +383,7 @@ impl Controller {
             }
             Step::Normal => {}
         }
+        self.has_retreated |= step == Step::Retreat;
         self.resume = matches!(step, Step::Stay | Step::Retreat).then_some(resume);
     }
 

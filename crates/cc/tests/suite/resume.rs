@@ -71,9 +71,11 @@ fn a_known_path_is_filled_in_two_round_trips() {
         assert!(link.delivered <= INITIAL_CWND, "{algorithm}: {}", link.delivered);
         run_to(&mut link, Some(ResumePhase::Validating));
         // All of it is under way, but for what the pacer's last step left.
+        assert_eq!(link.cc.saved_parameters(), None, "{algorithm}: not validated");
         let inflight = link.cc.inflight();
         assert!(inflight >= BDP / 2 - BDP / 20, "{algorithm}: {inflight}");
         run_to(&mut link, None);
+        assert!(!link.cc.saved_parameters_failed(), "{algorithm}");
         assert!(link.cc.cwnd() >= BDP / 2 - BDP / 20, "{algorithm}: {:?}", link.cc);
 
         let mut resumed = Link::with(algorithm, 50, RTT, config);
@@ -115,6 +117,7 @@ fn a_path_that_carries_less_is_left_alone() {
             cwnd = link.cc.cwnd();
             link.step(&mut || false);
         }
+        assert!(link.cc.saved_parameters_failed(), "{algorithm}");
         let (ssthresh, arrived) = (link.cc.snapshot().ssthresh, link.delivered);
         if link.cc.snapshot().bbr.is_none() {
             assert!(

@@ -27,6 +27,8 @@ pub(super) struct Partial {
     url: String,
     /// Bytes that were there at the beginning.
     had: u64,
+    /// The length of the whole, from the answer that continues the part.
+    whole: Option<u64>,
     /// What the part is of; without it, it cannot be continued and goes with this.
     validator: Option<String>,
     /// One process at a time.
@@ -78,7 +80,9 @@ impl Partial {
         };
         file.set_len(had)?;
         let (validator, url) = (known.map(|known| known.validator), url.to_owned());
-        let partial = Self { part, note, url, had, validator, lock: Some(lock), is_done: false };
+        let whole = None;
+        let partial =
+            Self { part, note, url, had, whole, validator, lock: Some(lock), is_done: false };
         Ok((partial, file))
     }
 
@@ -107,20 +111,26 @@ impl Partial {
         match status {
             StatusCode::PARTIAL_CONTENT if asked => {
                 let range = headers.get(CONTENT_RANGE).and_then(|range| range.to_str().ok());
-                let (from, _) = range.and_then(content_range).ok_or("the part says no range")?;
+                let range = range.and_then(content_range).ok_or("the part says no range")?;
                 let is_same = match strong_tag(headers) {
                     Some(tag) if self.is_by_tag() => Some(tag) == self.validator.as_deref(),
                     _ => true,
                 };
-                if from != Some(self.had) || !is_same {
+                // A server may send less than was asked for (RFC 9110 section 15.3.7).
+                let Some((from, last)) = range.bytes.filter(|(from, last)| from <= last) else {
+                    return Err("the part says no range".to_owned());
+                };
+                let is_rest = range.all.is_none_or(|all| last.checked_add(1) == Some(all));
+                if from != self.had || !is_same || !is_rest {
                     return Err("the part is not the one that was asked for".to_owned());
                 }
+                self.whole = last.checked_add(1);
                 Ok(Start::At(self.had))
             }
             StatusCode::RANGE_NOT_SATISFIABLE if asked => {
                 let range = headers.get(CONTENT_RANGE).and_then(|range| range.to_str().ok());
                 // The validator holds, or the range would not have counted.
-                let all = range.and_then(content_range).and_then(|(_, all)| all);
+                let all = range.and_then(content_range).and_then(|range| range.all);
                 if all == Some(self.had) {
                     return Ok(Start::Whole);
                 }
@@ -136,7 +146,7 @@ impl Partial {
     }
 
     fn anew(&mut self, validator: Option<String>) -> Start {
-        (self.had, self.validator) = (0, validator);
+        (self.had, self.whole, self.validator) = (0, None, validator);
         Start::At(0)
     }
 
@@ -167,7 +177,14 @@ impl Partial {
     }
 
     /// The file is complete: the part gets its name.
+    ///
+    /// # Errors
+    /// It is shorter than the answer said, or cannot get its name.
     pub(super) fn finish(mut self, to: &Path) -> io::Result<()> {
+        let length = std::fs::metadata(&self.part)?.len();
+        if self.whole.is_some_and(|whole| whole != length) {
+            return Err(io::Error::other("the rest ended before the end of the file"));
+        }
         std::fs::rename(&self.part, to)?;
         self.is_done = true;
         // It was of the part.
@@ -195,14 +212,26 @@ fn read_note(path: &Path) -> Option<Note> {
     serde_json::from_str(&text).ok()
 }
 
-/// `bytes 10-19/20` or `bytes */20` (RFC 9110 section 14.4): the first byte, and the length of all.
-fn content_range(text: &str) -> Option<(Option<u64>, Option<u64>)> {
+/// The field Content-Range (RFC 9110 section 14.4).
+struct ContentRange {
+    /// The first and the last byte, unless no range can be had.
+    bytes: Option<(u64, u64)>,
+    /// The length of all, if the server knows it.
+    all: Option<u64>,
+}
+
+/// `bytes 10-19/20` or `bytes */20`.
+fn content_range(text: &str) -> Option<ContentRange> {
     let (range, all) = text.strip_prefix("bytes ")?.split_once('/')?;
     let all = if all == "*" { None } else { Some(all.parse().ok()?) };
-    match range {
-        "*" => Some((None, all)),
-        range => Some((Some(range.split_once('-')?.0.parse().ok()?), all)),
-    }
+    let bytes = match range {
+        "*" => None,
+        range => {
+            let (first, last) = range.split_once('-')?;
+            Some((first.parse().ok()?, last.parse().ok()?))
+        }
+    };
+    Some(ContentRange { bytes, all })
 }
 
 fn strong_tag(headers: &HeaderMap) -> Option<&str> {
@@ -273,6 +302,9 @@ mod tests {
             (part, &[(CONTENT_RANGE, "bytes 4-9/10"), (ETAG, "\"a\"")][..], Some(Start::At(4))),
             (part, &[(CONTENT_RANGE, "bytes 4-9/*")], Some(Start::At(4))),
             (part, &[(CONTENT_RANGE, "bytes 3-9/10")], None),
+            (part, &[(CONTENT_RANGE, "bytes 4-8/10")], None),
+            (part, &[(CONTENT_RANGE, "bytes 4-3/4")], None),
+            (part, &[(CONTENT_RANGE, "bytes */10")], None),
             (part, &[(CONTENT_RANGE, "bytes 4-9/10"), (ETAG, "\"b\"")], None),
             (part, &[], None),
             (part, &[(CONTENT_RANGE, "chapters 4-9/10")], None),
@@ -285,6 +317,21 @@ mod tests {
             let mut partial = partial(dir.path());
             let start = partial.start(Some((status, &headers(fields))));
             assert_eq!(start.ok(), expected, "{status} {fields:?}");
+        }
+    }
+
+    #[test]
+    fn a_rest_that_ends_early_is_no_file() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let to = dir.path().join("f");
+        for (length, is_whole) in [(9, false), (10, true)] {
+            let mut partial = partial(dir.path());
+            let rest = headers(&[(CONTENT_RANGE, "bytes 4-9/*")]);
+            let start = partial.start(Some((StatusCode::PARTIAL_CONTENT, &rest)));
+            assert_eq!(start, Ok(Start::At(4)));
+            std::fs::write(dir.path().join("f.part"), &b"abcdefghij"[..length]).expect("a file");
+            assert_eq!(partial.finish(&to).is_ok(), is_whole, "{length}");
+            assert_eq!(to.exists(), is_whole, "{length}");
         }
     }
 

@@ -177,7 +177,7 @@ impl Element {
             Self::LossSteps(steps) => {
                 let field = format!("{field}.loss_steps");
                 let losses: Vec<_> = steps.list.iter().map(|s| (s.at.0, s.loss.0)).collect();
-                let series = match steps.series(&losses, &field)? {
+                let series = match steps.series(&losses, None, &field)? {
                     Some(series) => series,
                     None => Series::new(losses, None).map_err(|e| Wrong::new(field, e))?,
                 };
@@ -204,7 +204,7 @@ impl Element {
             Self::Delay(time) => ElementConfig::Delay(time.0),
             Self::DelaySteps(steps) => {
                 let delays: Vec<_> = steps.list.iter().map(|s| (s.at.0, s.delay.0)).collect();
-                match steps.series(&delays, &format!("{field}.delay_steps"))? {
+                match steps.series(&delays, None, &format!("{field}.delay_steps"))? {
                     Some(series) => ElementConfig::DelaySeries(series),
                     None => ElementConfig::DelaySteps(delays),
                 }
@@ -248,7 +248,7 @@ fn blackhole(outages: &Repeated<Outage>, field: &str) -> Result<ElementConfig, W
     let list = outages.list.iter().map(|o| (o.from.0, o.to.0)).collect();
     let listed = ElementConfig::Blackhole(list);
     validate(&listed).map_err(|error| Wrong::new(field, error))?;
-    Ok(outages.series(&steps, field)?.map_or(listed, ElementConfig::BlackholeSeries))
+    Ok(outages.series(&steps, Some(false), field)?.map_or(listed, ElementConfig::BlackholeSeries))
 }
 
 /// A limit where there is no rate that a BDP could be computed from.
@@ -353,7 +353,7 @@ impl Wire {
                 let first = (Duration::ZERO, rate.0);
                 let steps = self.steps.list.iter().map(|s| (s.at.0, s.rate.0));
                 let steps: Vec<_> = std::iter::once(first).chain(steps).collect();
-                Ok(match self.steps.series(&steps, &format!("{field}.steps"))? {
+                Ok(match self.steps.series(&steps, None, &format!("{field}.steps"))? {
                     Some(series) => RateConfig::Series(series),
                     None => RateConfig::Steps(steps),
                 })

@@ -47,10 +47,11 @@ impl<T> Repeated<T> {
     }
 
     /// The values over time if they begin again, from those of one round. After the last of counted
-    /// rounds the first value holds.
+    /// rounds `after` holds, or else the first value.
     pub(super) fn series<V: Copy>(
         &self,
         round: &[(Duration, V)],
+        after: Option<V>,
         field: &str,
     ) -> Result<Option<Series<V>>, Wrong> {
         let Some(Rounds { every, repeat }) = self.rounds else { return Ok(None) };
@@ -74,7 +75,8 @@ impl<T> Repeated<T> {
         let at = |n: u64| move |(t, v): &(Duration, V)| (every.times(n) + *t, *v);
         let mut steps: Vec<(Duration, V)> =
             (0..repeat).flat_map(|n| round.iter().map(at(n))).collect();
-        steps.extend(round.first().map(|(_, value)| (Duration::from_nanos(end), *value)));
+        let after = after.or(round.first().map(|(_, value)| *value));
+        steps.extend(after.map(|value| (Duration::from_nanos(end), value)));
         Series::new(steps, None).map(Some).map_err(wrong)
     }
 }

@@ -68,6 +68,17 @@ fn what_begins_again_is_the_same_written_out() {
     }
 }
 
+/// Outages that begin with the run, and whose rounds are counted: none after the last.
+#[test]
+fn outages_from_the_start_end_with_their_rounds() {
+    let [short, long] = [
+        "down = [{ blackhole = { every = \"1s\", repeat = 2, list = [{ from = \"0s\", to = \"200ms\" }] } }]",
+        "down = [{ blackhole = [{ from = \"0s\", to = \"200ms\" }, { from = \"1s\", to = \"1200ms\" }] }]",
+    ]
+    .map(|more| run(&format!("{RATE}, {more}"), "sim"));
+    assert!(short == long);
+}
+
 #[test]
 fn rounds_hold_over_the_other_virtual_backends_too() {
     for backend in ["quic:noq", "tcp:user"] {

@@ -63,6 +63,7 @@ class FlowFields(TypedDict, total=False):
     receiver: Text
     mss: Whole
     initial_cwnd: Free
+    resume: Free
     paced: Yes
     ack_aggregation: Yes
     cubic: Text

@@ -203,7 +203,12 @@ impl CongestionControl for Cubic {
         self.slow_start.pace(conn);
     }
 
+    /// The window of the jump was never carried, so it is no W_max. As after a timeout, the next
+    /// stage begins at its own window.
     fn on_safe_retreat(&mut self, conn: &mut Conn) {
+        self.w_max = 0;
+        self.cwnd_prior = conn.cwnd;
+        self.epoch = None;
         self.slow_start.pace(conn);
     }
 
@@ -341,6 +346,21 @@ mod tests {
         // Nor does the next congestion compare with it (fast convergence, section 4.7).
         lose(&mut cubic, &mut conn);
         assert_eq!(cubic.w_max, 700 * SMSS);
+    }
+
+    /// RFC 9959 section 3.5: a window that the path did not carry is no plateau either, and the next
+    /// congestion is not compared with it.
+    #[test]
+    fn a_jump_that_failed_leaves_no_plateau() {
+        let mut conn = conn();
+        let mut cubic = Cubic::new(&mut conn);
+        conn.cwnd = 1_000 * SMSS;
+        lose(&mut cubic, &mut conn);
+        conn.cwnd = 50 * SMSS;
+        cubic.on_safe_retreat(&mut conn);
+        assert_eq!((cubic.w_max, cubic.cwnd_prior), (0, 50 * SMSS));
+        lose(&mut cubic, &mut conn);
+        assert_eq!(cubic.w_max, 50 * SMSS);
     }
 
     #[test]

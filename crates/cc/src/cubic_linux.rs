@@ -316,7 +316,10 @@ impl CongestionControl for LinuxCubic {
         }
     }
 
+    /// The window of the jump was never carried, so it is no plateau.
     fn on_safe_retreat(&mut self, conn: &mut Conn) {
+        self.plateau = 0;
+        self.stage = None;
         self.pace(conn);
     }
 

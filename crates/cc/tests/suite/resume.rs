@@ -118,6 +118,14 @@ fn a_path_that_carries_less_is_left_alone() {
             link.step(&mut || false);
         }
         assert!(link.cc.saved_parameters_failed(), "{algorithm}");
+        // Nor does the end of the recovery bring the jump's window back.
+        let end = link.now + RTT.times(2);
+        while link.now < end {
+            let (cwnd, before) = (link.cc.cwnd(), link.delivered);
+            link.step(&mut || false);
+            let most = cwnd + (link.delivered - before) + SMSS;
+            assert!(link.cc.cwnd() <= most, "{algorithm}: {cwnd} before {:?}", link.cc);
+        }
         let (ssthresh, arrived) = (link.cc.snapshot().ssthresh, link.delivered);
         if link.cc.snapshot().bbr.is_none() {
             assert!(

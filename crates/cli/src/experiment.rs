@@ -334,7 +334,8 @@ fn print_report(report: &ScenarioReport, outputs: &Outputs) -> Result<(), Failur
     print(&format!("{text}{verdicts}"))
 }
 
-fn write_pages(reports: &[ScenarioReport], outputs: &Outputs) -> Result<(), Failure> {
+/// Writes the page and the test cases, where they are asked for.
+pub(crate) fn write_pages(reports: &[ScenarioReport], outputs: &Outputs) -> Result<(), Failure> {
     if let Some(path) = &outputs.junit {
         page::write_text(path, &output::junit(reports)).map_err(Failure::run)?;
     }

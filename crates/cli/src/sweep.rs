@@ -5,14 +5,13 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use fullpipe_lab::output::table;
+use fullpipe_lab::output::{self, Reports, ScenarioReport, table};
 use fullpipe_lab::run::{self, SweepError, SweepProgress};
-use fullpipe_lab::units;
-use fullpipe_lab::{Edition, Part, Plan};
+use fullpipe_lab::{BackendChoice, Edition, LinkKind, Part, Plan, RunOptions, units};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::colour;
-use crate::experiment::{Memory, answer};
+use crate::experiment::{Experiment, Memory, Outputs, answer, check, write_pages};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::patience::PATIENCE;
@@ -27,19 +26,41 @@ const MAX_LINES: usize = 40;
 /// Each field with a list of values is an axis of the grid. A run that is over is on disk; a sweep
 /// that was stopped, however it was, goes on where it was when the same command is given again.
 /// Writes summary.parquet, flows.parquet, links.parquet, series.parquet (when the file names an
-/// interval), scenario.toml and runs.jsonl; they are the same for any --jobs.
+/// interval), scenario.toml and runs.jsonl; where time is virtual, they are the same for any --jobs.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The scenario file
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
-    /// Runs at a time [default: as many as there are cores]
+    /// Backend of the flows, as in fullpipe run; in real time one run goes on at a time
+    #[arg(
+        long,
+        short = 'b',
+        visible_alias = "over",
+        value_name = "BACKEND",
+        default_value = "sim"
+    )]
+    backend: BackendChoice,
+    /// Link between the ends in real time: udp, tun or netem [default: udp for quic, tun for
+    /// tcp]
+    #[arg(long, value_name = "LINK")]
+    link: Option<LinkKind>,
+    /// Runs at a time, where time is virtual [default: as many as there are cores]
     #[arg(long, short = 'j', value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
     jobs: Option<NonZeroUsize>,
     /// The directory for the results; one that holds a part of them is completed
     #[arg(long, short = 'o', value_name = "DIR")]
     out: PathBuf,
+    /// Print one JSON object and nothing else
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print a line of comma-separated values for each run in place of the table
+    #[arg(long)]
+    csv: bool,
+    /// Write a page with the tables, and with plots if the file names an interval
+    #[arg(long, short = 'r', value_name = "FILE.html")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     memory: Memory,
 }
@@ -47,32 +68,65 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   fullpipe sweep scenarios/buffers.toml --out buffers
+  fullpipe sweep scenarios/buffers.toml --out noq --backend quic:noq --report noq.html
   python3 -c 'import pandas; print(pandas.read_parquet(\"buffers/summary.parquet\"))'";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Part::Parquet.check().map_err(Failure::bad_input)?;
-    let plan = &load(&args.file, Edition::default())?;
+    let edition = Edition { backend: Some(args.backend.name()), ..Edition::default() };
+    let file = Some(args.file.display().to_string());
+    let experiment = [Experiment { plan: load(&args.file, edition)?, file }];
+    let outputs = Outputs {
+        json: args.json,
+        csv: args.csv,
+        report: args.report.clone(),
+        ..Outputs::default()
+    };
     let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let jobs = args.jobs.map_or_else(cores, NonZeroUsize::get);
-    let file = args.file.display().to_string();
-    let fit = plan.jobs_within(args.memory.max_memory, jobs, None, &file);
-    let jobs = fit.map_err(Failure::bad_input)?;
+    let jobs = match args.backend.is_realtime() {
+        true => 1,
+        false => args.jobs.map_or_else(cores, NonZeroUsize::get),
+    };
+    let (link, jobs) = check(&experiment, args.backend, args.link, &outputs, jobs, args.memory)?;
+    let [Experiment { plan, file }] = &experiment;
     let stop = Interrupt::install()?.flag();
+    let options = RunOptions { backend: args.backend, link, ..RunOptions::default() };
     let mut display = Display::start(plan);
-    let swept = run::sweep(plan, &args.out, jobs, &stop, &mut |p| display.show(p));
+    let swept = run::sweep(plan, &args.out, &options, jobs, &stop, &mut |p| display.show(p));
     display.end();
     let outcomes = swept.map_err(|error| match error {
         SweepError::Interrupted { .. } => Failure::Interrupted(error.to_string()),
         error if error.is_of_input() => Failure::bad_input(error),
         error => Failure::run(error),
     })?;
-    let verdicts = plan.judge_runs(&outcomes);
-    if outcomes.len() <= MAX_LINES {
-        print(&format!("{}\n{}", plan.name, table::runs(&plan.name, &outcomes).to_text()))?;
+    let mut report =
+        ScenarioReport::of(plan, file.clone(), link.map(|link| link.name().to_owned()));
+    report.expectations = plan.judge_runs(&outcomes);
+    report.runs = outcomes;
+    report.summarize();
+    let done = format!("{} runs in {}\n", report.runs.len(), args.out.display());
+    if args.json || args.csv {
+        say(done.trim_end());
+    } else {
+        let rows = report.rows();
+        if rows.len() <= MAX_LINES {
+            print(&format!("{}\n{}", plan.name, table::runs(&plan.name, &rows).to_text()))?;
+        }
+        print(&colour::verdicts(report.expectations.iter()))?;
+        print(&done)?;
     }
-    print(&colour::verdicts(verdicts.iter()))?;
-    print(&format!("{} runs in {}\n", outcomes.len(), args.out.display()))?;
-    answer(verdicts.iter())
+    let reports = [report];
+    write_pages(&reports, &outputs)?;
+    if args.csv {
+        print(&output::csv(&reports))?;
+    }
+    let [report] = reports;
+    let answer = answer(report.expectations.iter());
+    if args.json {
+        let object = Reports::new(vec![report], false);
+        print(&format!("{}\n", serde_json::to_string(&object).map_err(Failure::run)?))?;
+    }
+    answer
 }
 
 /// A bar on a terminal, a line at the start anywhere else; both on stderr.

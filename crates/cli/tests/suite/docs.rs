@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::common::{fullpipe, run};
 use crate::documents::{root, run_all};
@@ -20,6 +21,24 @@ fn every_simulation_of_the_guide_runs() {
 #[test]
 fn every_example_of_the_page_about_files_runs() {
     run_all("docs/files.md", false);
+}
+
+/// Each in a directory of its own, with the command in PATH and nothing else.
+#[test]
+fn every_task_runs_in_an_empty_directory() {
+    let command = Path::new(env!("CARGO_BIN_EXE_fullpipe")).parent().expect("its directory");
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", command.display());
+    let mut seen = 0;
+    for entry in fs::read_dir(root().join("docs/tasks")).expect("docs/tasks") {
+        let script = entry.expect("an entry").path();
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut shell = Command::new("sh");
+        shell.arg(&script).current_dir(&dir).env("PATH", &path);
+        let said = run(shell);
+        assert_eq!(said.code, Some(0), "{}: {}", script.display(), said.stderr);
+        seen += 1;
+    }
+    assert_eq!(seen, 5);
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn a_bad_file_is_told_in_one_line_with_line_and_field() {
         ten(|i| format!("{i}%")),
     );
     let with = |rest: &str| format!("cc = \"bbr3\"\n{PATH}{rest}");
-    let rows: [(&str, String, &[&str]); 22] = [
+    let rows: [(&str, String, &[&str]); 23] = [
         (
             "a negative rate",
             "cc = \"bbr3\"\n\n[path]\nrate = \"-5mbit\"\n".into(),
@@ -78,6 +78,11 @@ fn a_bad_file_is_told_in_one_line_with_line_and_field() {
         ),
         ("no TOML", "cc = \"bbr3\n".into(), &["x.toml:1: "]),
         ("a number as a name", format!("cc = 3\n{PATH}"), &["x.toml:1: cc: invalid type"]),
+        (
+            "a rate in place of a table",
+            with("[[flow]]\napp = { rate_limited = \"4mbit\" }\n"),
+            &["app.rate_limited: invalid type", "expected { rate = \"5mbit\" }"],
+        ),
         (
             "an unknown queue",
             "cc = \"bbr3\"\npath = { rate = \"1mbit\", rtt = \"1ms\", queue = \"sfq\" }\n".into(),

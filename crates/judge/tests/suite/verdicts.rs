@@ -71,7 +71,7 @@ fn healthy() -> Vec<Sender> {
 
 #[test]
 fn healthy_senders_cause_no_alarm() {
-    let seeds: u64 = std::env::var("JUDGE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
+    let seeds: u64 = std::env::var("JUDGE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(2);
     // The limits are of seed 1, and made before there are threads that wait for them.
     LazyLock::force(&LIMITS);
     let of = |sender: &Sender| -> Vec<String> {

@@ -305,8 +305,8 @@ mod tests {
     use super::*;
     use crate::metrics::RunResult;
     use crate::plan::Plan;
-    use crate::run::sweep;
     use crate::run::sweep::open;
+    use crate::run::{RunOptions, sweep};
     use crate::scenario::Edition;
 
     fn plan(rate: &str) -> Plan {
@@ -318,7 +318,8 @@ mod tests {
     }
 
     fn swept(dir: &Path, plan: &Plan) -> Vec<RunResult> {
-        sweep(plan, dir, 1, &AtomicBool::new(false), &mut |_| ()).expect("a sweep")
+        sweep(plan, dir, &RunOptions::default(), 1, &AtomicBool::new(false), &mut |_| ())
+            .expect("a sweep")
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use super::journal::{Journal, JournalError, JournalOf};
 use super::point::{RunOptions, run_point};
 use super::pool::each_together;
-use crate::backend::RunError;
+use crate::backend::{BackendChoice, RunError};
 use crate::metrics::RunResult;
 use crate::output::{self, StoreError};
 use crate::plan::Plan;
@@ -47,25 +47,27 @@ impl SweepError {
     }
 }
 
-/// Runs every point of the plan that the directory does not hold yet, and writes the tables. What
-/// they hold depends on the file alone, and not on `jobs` or on how often it was interrupted.
+/// Runs every point of the plan that the directory does not hold yet, and writes the tables. Where
+/// time is virtual, what they hold depends on the file alone, and not on `jobs` or on how often it
+/// was interrupted.
 ///
 /// # Errors
-/// The directory belongs to something else or cannot be written, a point cannot be simulated, or
-/// `stop` was set; what is done by then stays.
+/// The directory belongs to something else or cannot be written, a point cannot be run, or `stop`
+/// was set; what is done by then stays.
 pub fn sweep(
     plan: &Plan,
     dir: &Path,
+    options: &RunOptions<'_>,
     jobs: usize,
     stop: &AtomicBool,
     watch: &mut dyn FnMut(SweepProgress),
 ) -> Result<Vec<RunResult>, SweepError> {
-    let run = |i| run_point(plan, i, &RunOptions::default(), stop, &mut |_| ());
-    sweep_with(plan, dir, jobs, run, watch)
+    let run = |i| run_point(plan, i, options, stop, &mut |_| ());
+    sweep_over(plan, dir, options.backend, jobs, run, watch)
 }
 
-/// As [`sweep`], by the caller's way to carry out a run: one that it refuses is not in the
-/// directory.
+/// As [`sweep`] in the simulator, by the caller's way to carry out a run: one that it refuses is
+/// not in the directory.
 ///
 /// # Errors
 /// Those of [`sweep`], and those of `run`.
@@ -76,7 +78,21 @@ pub fn sweep_with(
     run: impl Fn(usize) -> Result<RunResult, RunError> + Sync,
     watch: &mut dyn FnMut(SweepProgress),
 ) -> Result<Vec<RunResult>, SweepError> {
+    sweep_over(plan, dir, RunOptions::default().backend, jobs, run, watch)
+}
+
+fn sweep_over(
+    plan: &Plan,
+    dir: &Path,
+    backend: BackendChoice,
+    jobs: usize,
+    run: impl Fn(usize) -> Result<RunResult, RunError> + Sync,
+    watch: &mut dyn FnMut(SweepProgress),
+) -> Result<Vec<RunResult>, SweepError> {
     let (mut journal, mut outcomes) = open(dir, plan)?;
+    if outcomes.iter().any(|outcome| outcome.backend != backend.name()) {
+        return Err(JournalError::Other { dir: dir.to_owned(), of: "backend" }.into());
+    }
     let all = plan.grid.runs.len();
     let before = outcomes.len();
     watch(SweepProgress { before, done: before, all });

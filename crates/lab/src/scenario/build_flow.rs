@@ -12,7 +12,10 @@ use fullpipe_traffic::{Application, Direction};
 use super::build_net::Net;
 use super::error::Wrong;
 use super::quantity::{Room, Time};
-use super::schema::{App, CrossTable, Cubic, FlowTable, Late, Marks, Pacer, Spacing, Way};
+use super::schema::{
+    App, CrossTable, Cubic, FlowTable, Late, Marks, OnOff, Pacer, RateLimited, RequestResponse,
+    ShortFlows, Spacing, Way,
+};
 use super::{Cc, Protocol};
 use crate::units::show_duration;
 
@@ -175,7 +178,7 @@ pub(super) fn flow_config(
 fn resume(table: &FlowTable, net: &Net, field: &str) -> Result<Option<SavedParameters>, Wrong> {
     let Some(resume) = table.resume else { return Ok(None) };
     let field = format!("{field}.resume");
-    if matches!(table.app, Some(App::ShortFlows { .. })) {
+    if matches!(table.app, Some(App::ShortFlows(_))) {
         let why = "one connection at a time may use what another left, and short_flows has many; leave it out";
         return Err(Wrong::new(field, why));
     }
@@ -261,7 +264,7 @@ fn application(app: App, field: &str) -> Result<Application, Wrong> {
         App::Bulk {} => Application::Bulk,
         App::Bytes(bytes) if bytes.0 == 0 => return zero("bytes"),
         App::Bytes(bytes) => Application::Bytes(bytes.0),
-        App::RateLimited { rate, write } => {
+        App::RateLimited(RateLimited { rate, write }) => {
             let write_bytes = write.map_or(WRITE_BYTES, |n| n.0);
             if write_bytes == 0 {
                 return zero("write");
@@ -272,22 +275,26 @@ fn application(app: App, field: &str) -> Result<Application, Wrong> {
             }
             Application::RateLimited { rate: rate.0, write_bytes }
         }
-        App::OnOff { on, .. } if on.0 == Duration::ZERO => return zero("on"),
-        App::OnOff { on, off } => {
+        App::OnOff(OnOff { on, .. }) if on.0 == Duration::ZERO => return zero("on"),
+        App::OnOff(OnOff { on, off }) => {
             let steps = 2_000_000_000 / on.0.as_nanos().saturating_add(off.0.as_nanos()).max(1);
             if steps > MAX_PER_SEC {
                 return too_often(&format!("{steps} steps"), "longer times");
             }
             Application::OnOff { on: on.0, off: off.0 }
         }
-        App::RequestResponse { response, .. } if response.0 == 0 => return zero("response"),
-        App::RequestResponse { response, think } => {
+        App::RequestResponse(RequestResponse { response, .. }) if response.0 == 0 => {
+            return zero("response");
+        }
+        App::RequestResponse(RequestResponse { response, think }) => {
             Application::RequestResponse { response_bytes: response.0, think: think.0 }
         }
-        App::ShortFlows { bytes, every } if bytes.0 == 0 || every.0 == Duration::ZERO => {
+        App::ShortFlows(ShortFlows { bytes, every })
+            if bytes.0 == 0 || every.0 == Duration::ZERO =>
+        {
             return zero("bytes and every");
         }
-        App::ShortFlows { bytes, every } => {
+        App::ShortFlows(ShortFlows { bytes, every }) => {
             Application::ShortFlows { bytes: bytes.0, mean_interval: every.0 }
         }
     })

@@ -346,10 +346,38 @@ pub(super) enum Marks {
 pub(super) enum App {
     Bulk {},
     Bytes(Size),
-    RateLimited { rate: Speed, write: Option<Size> },
-    OnOff { on: Time, off: Time },
-    RequestResponse { response: Size, think: Time },
-    ShortFlows { bytes: Size, every: Time },
+    RateLimited(RateLimited),
+    OnOff(OnOff),
+    RequestResponse(RequestResponse),
+    ShortFlows(ShortFlows),
+}
+
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields, expecting = "{ rate = \"5mbit\" }")]
+pub(super) struct RateLimited {
+    pub(super) rate: Speed,
+    pub(super) write: Option<Size>,
+}
+
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields, expecting = "{ on = \"1s\", off = \"2s\" }")]
+pub(super) struct OnOff {
+    pub(super) on: Time,
+    pub(super) off: Time,
+}
+
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields, expecting = "{ response = \"8MB\", think = \"1s\" }")]
+pub(super) struct RequestResponse {
+    pub(super) response: Size,
+    pub(super) think: Time,
+}
+
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields, expecting = "{ bytes = \"100kB\", every = \"200ms\" }")]
+pub(super) struct ShortFlows {
+    pub(super) bytes: Size,
+    pub(super) every: Time,
 }
 
 impl App {
@@ -358,10 +386,10 @@ impl App {
         match self {
             Self::Bulk {} => "bulk",
             Self::Bytes(_) => "bytes",
-            Self::RateLimited { .. } => "rate_limited",
-            Self::OnOff { .. } => "on_off",
-            Self::RequestResponse { .. } => "request_response",
-            Self::ShortFlows { .. } => "short_flows",
+            Self::RateLimited(_) => "rate_limited",
+            Self::OnOff(_) => "on_off",
+            Self::RequestResponse(_) => "request_response",
+            Self::ShortFlows(_) => "short_flows",
         }
     }
 }

@@ -28,7 +28,7 @@ fn the_simulator_agrees_with_the_real_stack() {
         ("bbr3x", "100mbit", "40ms", "500kB", "1%"),
     ] {
         let text = format!(
-            "cc = \"{cc}\"\nduration = \"12s\"\n[path]\nrate = \"{rate}\"\nrtt = \"{rtt}\"\n\
+            "cc = \"{cc}\"\nduration = \"8s\"\n[path]\nrate = \"{rate}\"\nrtt = \"{rtt}\"\n\
              buffer = \"{buffer}\"\nloss = \"{loss}\"\n"
         );
         let runs = both(&text);

@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_judge::program::judge::Course;
 use fullpipe_judge::program::{PathOptions, ProgramPath};
+use fullpipe_lab::Options;
 use fullpipe_lab::plan::{NetworkText, PathExtras, TraceText};
 use fullpipe_lab::units::{self, Buffer};
-use fullpipe_lab::{Edition, Options};
 use fullpipe_path::Probability;
 
 use crate::failure::Failure;
-use crate::run;
 
 /// The path: its rate and the rest, or that of a scenario file.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -131,7 +130,8 @@ impl PathArgs {
         let network = self.scenario.as_deref().map(NetworkText::load);
         let network = network.transpose().map_err(Failure::bad_input)?;
         let extras = self.extras();
-        let seed = network.as_ref().map(|network| network.seed).or(self.seed);
+        let of_file = network.as_ref().and_then(|network| network.seeds.first().copied());
+        let seed = of_file.or(self.seed);
         Ok(Options {
             // What a trace has is not said a second time.
             rate: self.rate.map(units::show_rate).or(usual.rate.filter(|_| !extras.has_rate())),
@@ -149,12 +149,20 @@ impl PathArgs {
     pub(crate) fn course(&self, usual: Options, span_s: u64) -> Result<Course, Failure> {
         let options = self.over(usual)?;
         let (name, seed) = (options.name(), options.seed);
-        if let Some(NetworkText { tables, dir, .. }) = options.network {
+        if let Some(network) = options.network {
+            let seed = self.one_seed(&network)?;
+            let NetworkText { tables, dir, .. } = network;
             return Ok(Course::given(name, tables, &dir, seed, span_s));
         }
         let options = of_a_program(options);
         options.plan().map_err(Failure::bad_input)?;
         Ok(Course::given(name, options.path_toml(), Path::new(""), seed, span_s))
+    }
+
+    /// The seed of the scenario file.
+    pub(crate) fn one_seed(&self, network: &NetworkText) -> Result<u64, Failure> {
+        let file = self.scenario.as_deref().unwrap_or(Path::new("-"));
+        network.seed().map_err(|why| Failure::bad_input(format!("{}: {why}", file.display())))
     }
 
     /// The path of a program, which has all but what says `up` in both directions: nobody knows
@@ -166,8 +174,10 @@ impl PathArgs {
         usual: &Options,
     ) -> Result<ProgramPath, Failure> {
         if let Some(file) = &self.scenario {
-            let plan = run::load(file, Edition::default())?;
-            return ProgramPath::of(&plan, reverse)
+            // Of one flow, whose controller nobody asks for.
+            let cc = usual.cc.first().copied().into_iter().collect();
+            let plan = self.over(Options { cc, ..usual.clone() })?.plan();
+            return ProgramPath::of(&plan.map_err(Failure::bad_input)?, reverse)
                 .map_err(|why| Failure::bad_input(format!("{}: {why}", file.display())));
         }
         let plan = of_a_program(self.over(usual.clone())?).plan().map_err(Failure::bad_input)?;

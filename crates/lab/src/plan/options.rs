@@ -146,9 +146,13 @@ impl Options {
             Some(_) => "until_done",
             None => &self.duration,
         };
+        // The seeds of a file are an axis of its paths.
+        let seed = match self.network.as_ref().map(|network| network.seeds.as_slice()) {
+            Some(seeds) if seeds.len() > 1 => format!("{seeds:?}"),
+            _ => self.seed.to_string(),
+        };
         let mut text = format!(
-            "name = \"{name}\"\ncc = {cc}\nduration = \"{duration}\"\nseed = {}\n\n{}\n[[flow]]\ncount = {}\nevery = \"{}\"\n",
-            self.seed,
+            "name = \"{name}\"\ncc = {cc}\nduration = \"{duration}\"\nseed = {seed}\n\n{}\n[[flow]]\ncount = {}\nevery = \"{}\"\n",
             self.path_toml(),
             self.flows,
             self.stagger

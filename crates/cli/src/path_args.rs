@@ -48,7 +48,7 @@ pub(crate) struct PathArgs {
     pub(crate) policer: Option<String>,
     /// Delay each packet by chance, in order: by anything up to a time, like 2ms, or with a
     /// distribution of netem's, like 2ms,normal (the standard deviation) or 2ms,pareto, and with a
-    /// correlation, like 2ms,normal,25%
+    /// correlation, like 2ms,25% or 2ms,normal,25%
     #[arg(long, value_name = "TIME", value_parser = parse_jitter, allow_hyphen_values = true)]
     pub(crate) jitter: Option<String>,
     /// Hold packets back so that others overtake them: how many and for how long, like 1%,3ms or
@@ -192,19 +192,28 @@ fn of_a_program(options: Options) -> PathOptions {
     PathOptions { rate, rtt, buffer, loss, seed, extras }
 }
 
-/// `2ms`, `2ms,normal` or `2ms,normal,25%` as the value of an element of a scenario file.
+/// `2ms`, `2ms,normal`, `2ms,25%` or `2ms,normal,25%` as the value of an element of a scenario file.
 fn parse_jitter(text: &str) -> Result<String, String> {
-    let like = "write a time, as 2ms, with a distribution 2ms,normal or 2ms,pareto, and with a correlation 2ms,normal,25%";
-    let mut parts = text.split(',');
-    let time = parts.next().unwrap_or_default();
+    let like = "write a time, as 2ms, with a distribution 2ms,normal or 2ms,pareto, and with a correlation 2ms,25% or 2ms,normal,25%";
+    let parts: Vec<&str> = text.split(',').collect();
+    let (time, distribution, correlation) = match *parts.as_slice() {
+        [time] => (time, None, None),
+        // Without a name it is netem's own, which is uniform.
+        [time, share] if share.starts_with(|c: char| c.is_ascii_digit()) => {
+            (time, Some("uniform"), Some(share))
+        }
+        [time, distribution] => (time, Some(distribution), None),
+        [time, distribution, share] => (time, Some(distribution), Some(share)),
+        _ => return Err(format!("more than three parts; {like}")),
+    };
     let time = units::parse_duration(time).map_err(|e| format!("{e}; {like}"))?;
     let time = units::show_duration(time);
-    let Some(distribution) = parts.next() else { return Ok(format!("\"{time}\"")) };
+    let Some(distribution) = distribution else { return Ok(format!("\"{time}\"")) };
     if !["uniform", "normal", "pareto"].contains(&distribution) {
         let name = distribution.escape_debug();
         return Err(format!("'{name}' is no distribution; {like}"));
     }
-    let correlation = match parts.next() {
+    let correlation = match correlation {
         None => String::new(),
         Some("100%" | "1") => ", correlation = \"100%\"".to_owned(),
         Some(share) => {
@@ -212,9 +221,6 @@ fn parse_jitter(text: &str) -> Result<String, String> {
             format!(", correlation = \"{}\"", units::show_loss(share.as_f64()))
         }
     };
-    if parts.next().is_some() {
-        return Err(format!("more than three parts; {like}"));
-    }
     Ok(format!("{{ spread = \"{time}\", distribution = \"{distribution}\"{correlation} }}"))
 }
 
@@ -286,7 +292,10 @@ mod tests {
         assert_eq!(value("2ms"), "\"2ms\"");
         assert_eq!(value("2ms,pareto"), "{ spread = \"2ms\", distribution = \"pareto\" }");
         assert!(value("1500us,normal,25%").ends_with("\"normal\", correlation = \"25%\" }"));
-        for wrong in ["", "2", "2ms,weibull", "2ms,normal,x", "2ms,normal,1%,1%", "-2ms"] {
+        assert!(value("2ms,25%").ends_with("\"uniform\", correlation = \"25%\" }"));
+        assert_eq!(value("2ms,0.25"), value("2ms,uniform,25%"));
+        for wrong in ["", "2", "2ms,weibull", "2ms,3ms", "2ms,normal,x", "2ms,normal,1%,1%", "-2ms"]
+        {
             assert!(parse_jitter(wrong).expect_err(wrong).contains("2ms,normal"), "{wrong}");
         }
     }

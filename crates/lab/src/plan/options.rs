@@ -185,7 +185,11 @@ impl Options {
         self.extras.up()?;
         let edition = Edition::default();
         let dir = self.network.as_ref().map_or(Path::new(""), |network| &network.dir);
-        Plan::parse(&self.to_toml(), "options", "compare", dir, edition).map_err(Self::of_option)
+        let plan = Plan::parse(&self.to_toml(), "options", "compare", dir, edition);
+        plan.map_err(|error| match self.extras.option_of(&error.field) {
+            Some(option) => format!("{option}: {}", error.message),
+            None => Self::of_option(error),
+        })
     }
 
     /// The error of a field, or of a field in it, as an error of its option.

@@ -26,6 +26,8 @@ pub(super) struct Reader {
     /// The packets that this end sent.
     pub(super) ledger: Ledger,
     has_new_metrics: bool,
+    /// True if an event named packets that are lost.
+    pub(super) names_losses: bool,
     /// By number space.
     largest_received: HashMap<u64, u64>,
     ends: RangeEnds,
@@ -128,6 +130,7 @@ impl Reader {
                 1200.0,
             )),
             has_new_metrics: false,
+            names_losses: false,
             largest_received: HashMap::new(),
             ends: RangeEnds::default(),
             arrivals: Vec::new(),
@@ -179,7 +182,10 @@ impl Reader {
         match name.as_str() {
             "packet_sent" => self.sent(at_s, data),
             "packet_received" => self.received(at_s, data),
-            "packet_lost" => self.lost(at_s, data),
+            "packet_lost" => {
+                self.names_losses = true;
+                self.lost(at_s, data);
+            }
             // mvfst has one event for all that are found lost at once, and other names.
             "packets_lost" => self.lost_together(at_s, data),
             "congestion_metric_update" => self.metrics(at_s, data),
@@ -286,6 +292,7 @@ impl Reader {
             ranges.iter_mut().for_each(|(_, to)| *to -= 1);
         }
         self.ledger.acked(at_s, space, &ranges);
+        self.ledger.note_overdue(at_s, space);
     }
 
     fn lost(&mut self, at_s: f64, data: &Value) {
@@ -294,6 +301,7 @@ impl Reader {
     }
 
     fn lost_together(&mut self, at_s: f64, data: &Value) {
+        self.names_losses = true;
         let field = |name: &str| data.get(name).and_then(whole);
         if let (Some(largest), Some(packets)) =
             (field("largest_lost_packet_num"), field("lost_packets"))

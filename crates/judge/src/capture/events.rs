@@ -197,11 +197,6 @@ impl Reader {
             "metrics_updated" | "metric_update" if !self.has_new_metrics => {
                 self.metrics(at_s, data);
             }
-            "congestion_state_updated" => {
-                if let Some(state) = any(data, &["new"]).and_then(Value::as_str) {
-                    self.ledger.flow.model.states.push((at_s, state.to_owned()));
-                }
-            }
             _ => {}
         }
     }
@@ -315,12 +310,6 @@ impl Reader {
         let unit = self.clock.ms_per_unit / 1e3;
         if let Some(rtt) = value(&["latest_rtt"]) {
             self.logged_rtt.push(At { at_s, value: rtt * unit });
-        }
-        if let Some(cwnd) = value(&["congestion_window", "cwnd", "current_cwnd"]) {
-            self.ledger.flow.model.cwnd_bytes.push(At { at_s, value: cwnd });
-        }
-        if let Some(rate) = value(&["pacing_rate"]) {
-            self.ledger.flow.model.pacing_mbps.push(At { at_s, value: rate / 1e6 });
         }
         if let Some(bytes) = value(&["bytes_in_flight"]) {
             // The sender knows better, and counts what is in flight in its own way.

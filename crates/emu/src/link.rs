@@ -414,6 +414,9 @@ impl Link {
         }
         let mut failures = Count::default();
         for delivered in due.drain(..) {
+            // An answer may come while the packet is still being sent, and a capture is to have it
+            // behind the packet.
+            let leaves = self.capture.as_ref().map(|_| self.clock.now());
             if !self.send(direction, &delivered) {
                 failures.add(delivered.wire_bytes);
             }
@@ -425,7 +428,7 @@ impl Link {
                     &mut self.capture,
                     &self.ports,
                     (direction, End::exit(direction)),
-                    sent,
+                    leaves.unwrap_or(sent),
                     flow,
                     &data,
                 );

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use fullpipe_testkit::PATIENCE;
+use fullpipe_testkit::{PATIENCE, inconclusive};
 
 use crate::common::{
     Running, Serve, anybodys, as_nobody, captured, counts, fullpipe, run, serve, sha256, text,
@@ -147,7 +147,7 @@ fn a_capture_shows_what_was_lost() {
     let own = text(&place.own);
     let get = [own, "get", "https://localhost:{port}/a", "--insecure"];
     let keys = place.dir.path().join("keys");
-    let mut link = place.link("--rate 20mbit --loss 5% --pcap both.pcapng", &get);
+    let mut link = place.link("--rate 20mbit --rtt 200ms --loss 5% --pcap both.pcapng", &get);
     link.env("SSLKEYLOGFILE", &keys);
     let said = run(link);
     let result = json(&said);
@@ -171,10 +171,14 @@ fn a_capture_shows_what_was_lost() {
     let closed = story(&judge);
     assert!(closed["figures"]["resent_packets"].is_null(), "{closed}");
     let opened = story(&[&judge[..], &["--keys", text(&keys)]].concat());
-    assert_eq!((&opened["protocol"], &opened["place"]), (&"QUIC".into(), &"sender".into()));
+    assert_eq!(opened["protocol"], "QUIC");
+    if opened["place"] == "between" {
+        inconclusive(&format!("the server answered late: {}", opened["place_because"]));
+    }
+    assert_eq!(opened["place"], "sender", "{}", opened["place_because"]);
     let figures = &opened["figures"];
     assert!(figures["resent_packets"].as_u64().is_some_and(|n| n > 0), "{figures}");
-    assert!(figures["rtt_ms"]["min"].as_f64().is_some_and(|ms| ms >= 40.0), "{figures}");
+    assert!(figures["rtt_ms"]["min"].as_f64().is_some_and(|ms| ms >= 200.0), "{figures}");
     assert!(figures["acks"].as_u64().is_some_and(|n| n > 5), "{figures}");
 }
 

@@ -150,7 +150,7 @@ fn a_capture_tells_what_quic_go_is() {
     let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let address = free.expect("a port").to_string();
     let server = Command::new(&peer).args(["server", &address]).spawn();
-    let mut server = Running(server.expect("it starts"));
+    let server = Running(server.expect("it starts"));
     let relay = format!("0={address}");
     let path = ["--rate", "20mbit", "--rtt", "40ms", "--buffer", "1bdp"];
     let command = ["--quiet", "--", text(&peer), "client", "{host}:{port}", "18000000"];

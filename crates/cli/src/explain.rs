@@ -143,7 +143,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         None => {
             check_without_file(args).map_err(Failure::BadInput)?;
             let plan = options(args)?.plan().map_err(Failure::BadInput)?;
-            explain::tell(&plan, 0, 0, args.backend, &stop).map_err(Failure::run)?
+            match &args.path.scenario {
+                Some(file) => of_plan(args, file, &plan, 0, &stop)?,
+                None => explain::tell(&plan, 0, 0, args.backend, &stop).map_err(Failure::run)?,
+            }
         }
     };
     drop(at_work);
@@ -175,7 +178,7 @@ fn check_without_file(args: &Args) -> Result<(), String> {
                 "{option} needs a scenario file: fullpipe explain FILE.toml {option}"
             ));
         }
-        Args { run: Some(_), .. } => "--run",
+        Args { run: Some(_), path: PathArgs { scenario: None, .. }, .. } => "--run",
         Args { flow: Some(flow), .. } if *flow != Which::Number(0) => "--flow",
         _ => return Ok(()),
     };
@@ -194,28 +197,42 @@ fn of_file(args: &Args, file: &Path, stop: &AtomicBool) -> Result<Story, Failure
     let plan = Plan::load(file, edition).map_err(Failure::bad_input)?;
     let name = file.display().to_string();
     plan.check_backend(args.backend, &name).map_err(Failure::bad_input)?;
-    let run = match (args.run, plan.grid.runs.as_slice()) {
-        (Some(run), _) => run,
-        (None, [_]) => 0,
+    of_plan(args, file, &plan, Which::number(args.flow.as_ref())?, stop)
+}
+
+/// A flow of a plan that was made of a file: of the run that --run names, or of the only one.
+fn of_plan(
+    args: &Args,
+    file: &Path,
+    plan: &Plan,
+    flow: usize,
+    stop: &AtomicBool,
+) -> Result<Story, Failure> {
+    let run = run_of(args, file, plan)?;
+    explain::tell(plan, run, flow, args.backend, stop).map_err(|error| match error {
+        ExplainError::Input(why) => Failure::bad_input(format!("{}: {why}", file.display())),
+        ExplainError::Run(error) => Failure::run(error),
+    })
+}
+
+/// The run that --run names, or the only one.
+fn run_of(args: &Args, file: &Path, plan: &Plan) -> Result<usize, Failure> {
+    match (args.run, plan.grid.runs.as_slice()) {
+        (Some(run), _) => Ok(run),
+        (None, [_]) => Ok(0),
         (None, runs) => {
             let place = |(i, run): (usize, &fullpipe_lab::scenario::Run)| {
                 let at: Vec<String> = run.at.iter().map(|(a, v)| format!("{a}={v}")).collect();
                 format!("{i} {}", at.join(" "))
             };
             let first: Vec<String> = runs.iter().enumerate().take(6).map(place).collect();
-            return Err(Failure::bad_input(format!(
+            Err(Failure::bad_input(format!(
                 "{}: its lists make {} runs ({}{}); write --run 0 or another",
                 file.display(),
                 runs.len(),
                 first.join(", "),
                 if runs.len() > first.len() { ", ..." } else { "" }
-            )));
+            )))
         }
-    };
-    explain::tell(&plan, run, Which::number(args.flow.as_ref())?, args.backend, stop).map_err(
-        |error| match error {
-            ExplainError::Input(why) => Failure::bad_input(format!("{}: {why}", file.display())),
-            ExplainError::Run(error) => Failure::run(error),
-        },
-    )
+    }
 }

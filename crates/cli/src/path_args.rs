@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_judge::program::judge::Course;
 use fullpipe_judge::program::{PathOptions, ProgramPath};
+use fullpipe_lab::Options;
 use fullpipe_lab::plan::{NetworkText, PathExtras, TraceText};
 use fullpipe_lab::units::{self, Buffer};
-use fullpipe_lab::{Edition, Options};
 use fullpipe_path::Probability;
 
 use crate::failure::Failure;
-use crate::run;
 
 /// The path: its rate and the rest, or that of a scenario file.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -49,7 +48,7 @@ pub(crate) struct PathArgs {
     pub(crate) policer: Option<String>,
     /// Delay each packet by chance, in order: by anything up to a time, like 2ms, or with a
     /// distribution of netem's, like 2ms,normal (the standard deviation) or 2ms,pareto, and with a
-    /// correlation, like 2ms,normal,25%
+    /// correlation, like 2ms,25% or 2ms,normal,25%
     #[arg(long, value_name = "TIME", value_parser = parse_jitter, allow_hyphen_values = true)]
     pub(crate) jitter: Option<String>,
     /// Hold packets back so that others overtake them: how many and for how long, like 1%,3ms or
@@ -131,7 +130,8 @@ impl PathArgs {
         let network = self.scenario.as_deref().map(NetworkText::load);
         let network = network.transpose().map_err(Failure::bad_input)?;
         let extras = self.extras();
-        let seed = network.as_ref().map(|network| network.seed).or(self.seed);
+        let of_file = network.as_ref().and_then(|network| network.seeds.first().copied());
+        let seed = of_file.or(self.seed);
         Ok(Options {
             // What a trace has is not said a second time.
             rate: self.rate.map(units::show_rate).or(usual.rate.filter(|_| !extras.has_rate())),
@@ -149,12 +149,20 @@ impl PathArgs {
     pub(crate) fn course(&self, usual: Options, span_s: u64) -> Result<Course, Failure> {
         let options = self.over(usual)?;
         let (name, seed) = (options.name(), options.seed);
-        if let Some(NetworkText { tables, dir, .. }) = options.network {
+        if let Some(network) = options.network {
+            let seed = self.one_seed(&network)?;
+            let NetworkText { tables, dir, .. } = network;
             return Ok(Course::given(name, tables, &dir, seed, span_s));
         }
         let options = of_a_program(options);
         options.plan().map_err(Failure::bad_input)?;
         Ok(Course::given(name, options.path_toml(), Path::new(""), seed, span_s))
+    }
+
+    /// The seed of the scenario file.
+    pub(crate) fn one_seed(&self, network: &NetworkText) -> Result<u64, Failure> {
+        let file = self.scenario.as_deref().unwrap_or(Path::new("-"));
+        network.seed().map_err(|why| Failure::bad_input(format!("{}: {why}", file.display())))
     }
 
     /// The path of a program, which has all but what says `up` in both directions: nobody knows
@@ -166,8 +174,10 @@ impl PathArgs {
         usual: &Options,
     ) -> Result<ProgramPath, Failure> {
         if let Some(file) = &self.scenario {
-            let plan = run::load(file, Edition::default())?;
-            return ProgramPath::of(&plan, reverse)
+            // Of one flow, whose controller nobody asks for.
+            let cc = usual.cc.first().copied().into_iter().collect();
+            let plan = self.over(Options { cc, ..usual.clone() })?.plan();
+            return ProgramPath::of(&plan.map_err(Failure::bad_input)?, reverse)
                 .map_err(|why| Failure::bad_input(format!("{}: {why}", file.display())));
         }
         let plan = of_a_program(self.over(usual.clone())?).plan().map_err(Failure::bad_input)?;
@@ -182,19 +192,28 @@ fn of_a_program(options: Options) -> PathOptions {
     PathOptions { rate, rtt, buffer, loss, seed, extras }
 }
 
-/// `2ms`, `2ms,normal` or `2ms,normal,25%` as the value of an element of a scenario file.
+/// `2ms`, `2ms,normal`, `2ms,25%` or `2ms,normal,25%` as the value of an element of a scenario file.
 fn parse_jitter(text: &str) -> Result<String, String> {
-    let like = "write a time, as 2ms, with a distribution 2ms,normal or 2ms,pareto, and with a correlation 2ms,normal,25%";
-    let mut parts = text.split(',');
-    let time = parts.next().unwrap_or_default();
+    let like = "write a time, as 2ms, with a distribution 2ms,normal or 2ms,pareto, and with a correlation 2ms,25% or 2ms,normal,25%";
+    let parts: Vec<&str> = text.split(',').collect();
+    let (time, distribution, correlation) = match *parts.as_slice() {
+        [time] => (time, None, None),
+        // Without a name it is netem's own, which is uniform.
+        [time, share] if share.starts_with(|c: char| c.is_ascii_digit()) => {
+            (time, Some("uniform"), Some(share))
+        }
+        [time, distribution] => (time, Some(distribution), None),
+        [time, distribution, share] => (time, Some(distribution), Some(share)),
+        _ => return Err(format!("more than three parts; {like}")),
+    };
     let time = units::parse_duration(time).map_err(|e| format!("{e}; {like}"))?;
     let time = units::show_duration(time);
-    let Some(distribution) = parts.next() else { return Ok(format!("\"{time}\"")) };
+    let Some(distribution) = distribution else { return Ok(format!("\"{time}\"")) };
     if !["uniform", "normal", "pareto"].contains(&distribution) {
         let name = distribution.escape_debug();
         return Err(format!("'{name}' is no distribution; {like}"));
     }
-    let correlation = match parts.next() {
+    let correlation = match correlation {
         None => String::new(),
         Some("100%" | "1") => ", correlation = \"100%\"".to_owned(),
         Some(share) => {
@@ -202,9 +221,6 @@ fn parse_jitter(text: &str) -> Result<String, String> {
             format!(", correlation = \"{}\"", units::show_loss(share.as_f64()))
         }
     };
-    if parts.next().is_some() {
-        return Err(format!("more than three parts; {like}"));
-    }
     Ok(format!("{{ spread = \"{time}\", distribution = \"{distribution}\"{correlation} }}"))
 }
 
@@ -276,7 +292,10 @@ mod tests {
         assert_eq!(value("2ms"), "\"2ms\"");
         assert_eq!(value("2ms,pareto"), "{ spread = \"2ms\", distribution = \"pareto\" }");
         assert!(value("1500us,normal,25%").ends_with("\"normal\", correlation = \"25%\" }"));
-        for wrong in ["", "2", "2ms,weibull", "2ms,normal,x", "2ms,normal,1%,1%", "-2ms"] {
+        assert!(value("2ms,25%").ends_with("\"uniform\", correlation = \"25%\" }"));
+        assert_eq!(value("2ms,0.25"), value("2ms,uniform,25%"));
+        for wrong in ["", "2", "2ms,weibull", "2ms,3ms", "2ms,normal,x", "2ms,normal,1%,1%", "-2ms"]
+        {
             assert!(parse_jitter(wrong).expect_err(wrong).contains("2ms,normal"), "{wrong}");
         }
     }

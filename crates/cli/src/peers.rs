@@ -300,6 +300,9 @@ impl Run {
         {
             return Ok(self.paths.iter().map(|path| path.with(rate, rtt, options.seed)).collect());
         }
+        if let Some(network) = &options.network {
+            self.path.one_seed(network)?;
+        }
         options.plan().map_err(Failure::bad_input)?;
         let dir = options.network.as_ref().map_or_else(PathBuf::new, |network| network.dir.clone());
         Ok(vec![PathOfPeers {

@@ -1,5 +1,6 @@
 //! The handle that the rest of the program holds.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::time;
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::PathSample;
+use fullpipe_traffic::SentPacket;
 use hdrhistogram::Histogram;
 
 use crate::capture::Capture;
@@ -116,6 +118,12 @@ impl Emulator {
     /// these have the packets between them as their difference.
     pub fn queue_delay_ns(&self) -> Histogram<u64> {
         self.shared.model().down.queue_delay.histogram().clone()
+    }
+
+    /// The newest packet that the target sent to each client, by the client's port: its number among
+    /// those that arrived at the link, its bytes without IP and UDP headers, and when it came.
+    pub fn newest_packets(&self) -> HashMap<u16, SentPacket> {
+        self.shared.model().newest.iter().flatten().copied().collect()
     }
 
     /// Packets of the client with this port take so much longer from now on, after the uplink.

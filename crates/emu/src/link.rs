@@ -11,7 +11,7 @@ use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{
     Count, Delivered, Event, Header, IPV4_UDP_HEADER_BYTES, IPV6_UDP_HEADER_BYTES, Path,
 };
-use fullpipe_traffic::Direction;
+use fullpipe_traffic::{Direction, SentPacket};
 
 use crate::capture::{Capture, End};
 use crate::clock::Clock;
@@ -47,9 +47,21 @@ pub(crate) struct Model {
     pub(crate) down: Outcome,
     pub(crate) up: Outcome,
     pub(crate) way_back: WayBack<Parcel>,
+    /// Port of each flow's client, and the newest packet that the target sent there.
+    pub(crate) newest: Vec<Option<(u16, SentPacket)>>,
 }
 
 impl Model {
+    /// The target sent a packet to the client of a flow.
+    fn note_sent(&mut self, flow: usize, client_port: u16, sent: Instant, bytes: u32) {
+        if self.newest.len() <= flow {
+            self.newest.resize(flow + 1, None);
+        }
+        let newest = &mut self.newest[flow];
+        let number = newest.map_or(0, |(_, before)| before.number + 1);
+        *newest = Some((client_port, SentPacket { number, bytes, sent }));
+    }
+
     fn path(&mut self, direction: Direction) -> &mut Path<Parcel> {
         match direction {
             Direction::Down => &mut self.downlink,
@@ -84,7 +96,8 @@ impl Shared {
         }
         let (down, up) = (Outcome::new(), Outcome::new());
         let way_back = WayBack::new();
-        let model = Mutex::new(Model { downlink, uplink, down, up, way_back });
+        let newest = Vec::new();
+        let model = Mutex::new(Model { downlink, uplink, down, up, way_back, newest });
         let endpoints = Endpoints::new(config.target);
         Ok(Self { model, kernel_drops: AtomicU64::new(0), endpoints })
     }
@@ -265,6 +278,13 @@ impl Link {
         {
             let mut model = self.shared.model();
             for Incoming { at, direction, header, parcel } in incoming.drain(..) {
+                if direction == Direction::Down
+                    && let Some(number) = parcel.flow
+                    && let Some(flow) = self.ports.flows.get(number)
+                {
+                    let bytes = parcel.data.len() as u32;
+                    model.note_sent(number, flow.client.port(), at, bytes);
+                }
                 if let Err(dropped) = model.path(direction).send(at, header, parcel) {
                     self.pool.push(dropped.payload.data);
                 }
@@ -394,6 +414,9 @@ impl Link {
         }
         let mut failures = Count::default();
         for delivered in due.drain(..) {
+            // An answer may come while the packet is still being sent, and a capture is to have it
+            // behind the packet.
+            let leaves = self.capture.as_ref().map(|_| self.clock.now());
             if !self.send(direction, &delivered) {
                 failures.add(delivered.wire_bytes);
             }
@@ -405,7 +428,7 @@ impl Link {
                     &mut self.capture,
                     &self.ports,
                     (direction, End::exit(direction)),
-                    sent,
+                    leaves.unwrap_or(sent),
                     flow,
                     &data,
                 );

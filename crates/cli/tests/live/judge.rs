@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
-use std::process::Stdio;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use fullpipe_testkit::{line_of, skip};
 
-use crate::common::{Running, Said, fullpipe, run};
+use crate::common::{Running, Said, fullpipe, run, text};
 
 fullpipe_testkit::tests! {
     [Root, Tun] a_server_that_is_none_is_bad_input;
@@ -17,6 +18,7 @@ fullpipe_testkit::tests! {
         ctrl_c_keeps_what_was_judged;
     // Beside other programs its rate wavers, and the rule that finds its defect is not the same in
     // both runs.
+    long timed [] a_capture_tells_what_quic_go_is;
     long timed [Root, Tun, Iperf3]
         a_capture_tells_the_kernels_bbr_and_cubic_apart,
         a_window_that_never_grows_is_broken_and_a_baseline_of_it_is_met;
@@ -134,4 +136,38 @@ fn a_capture_tells_the_kernels_bbr_and_cubic_apart() {
     if told == 0 {
         skip("the kernel has neither bbr nor cubic");
     }
+}
+
+/// Eight seconds of its Reno, through a relay and with the client's secrets.
+fn a_capture_tells_what_quic_go_is() {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+    let peer = cache.unwrap_or_default().join("fullpipe/peers/quic-go/peer");
+    if !peer.exists() {
+        skip("quic-go is not installed: fullpipe peers install quic-go");
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let address = free.expect("a port").to_string();
+    let server = Command::new(&peer).args(["server", &address]).spawn();
+    let server = Running(server.expect("it starts"));
+    let relay = format!("0={address}");
+    let path = ["--rate", "20mbit", "--rtt", "40ms", "--buffer", "1bdp"];
+    let command = ["--quiet", "--", text(&peer), "client", "{host}:{port}", "18000000"];
+    let options = ["link", "--udp", &relay, "--pcap", "x.pcapng"];
+    let mut link = fullpipe(dir.path(), &[&options[..], &path, &command].concat());
+    link.env("SSLKEYLOGFILE", "keys");
+    let said = run(link);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    server.interrupt();
+    let judge = ["judge", "--json", "--pcap", "x.pcapng", "--keys", "keys"];
+    let said = run(fullpipe(dir.path(), &judge));
+    assert_eq!(said.code, Some(0), "{} {}", said.stderr, String::from_utf8_lossy(&said.stdout));
+    let object: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
+    let decrease = object["looks"]["kind"]["loss_based"]["decrease"].as_f64();
+    assert!(decrease.is_some_and(|d| (0.6..0.8).contains(&d)), "{}", object["because"]);
+    // It paces. Its acknowledgements may come too close to each other for that to be seen.
+    let unknown = object["cannot_tell"].as_array().expect("a list");
+    let is_said = unknown.iter().any(|unknown| unknown["what"] == "pacing");
+    assert!(object["looks"]["paced"] == true || is_said, "{object}");
 }

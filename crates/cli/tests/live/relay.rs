@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use fullpipe_testkit::PATIENCE;
+use fullpipe_testkit::{PATIENCE, inconclusive};
 
 use crate::common::{
     Running, Serve, anybodys, as_nobody, captured, counts, fullpipe, run, serve, sha256, text,
@@ -146,7 +146,10 @@ fn a_capture_shows_what_was_lost() {
     let place = place(200_000);
     let own = text(&place.own);
     let get = [own, "get", "https://localhost:{port}/a", "--insecure"];
-    let said = run(place.link("--rate 20mbit --loss 5% --pcap both.pcapng", &get));
+    let keys = place.dir.path().join("keys");
+    let mut link = place.link("--rate 20mbit --rtt 200ms --loss 5% --pcap both.pcapng", &get);
+    link.env("SSLKEYLOGFILE", &keys);
+    let said = run(link);
     let result = json(&said);
     let packets = captured(&place.dir.path().join("both.pcapng"));
     let lost = ["down", "up"].map(|way| result[way]["lost_packets"]["random_loss"].as_u64());
@@ -158,6 +161,25 @@ fn a_capture_shows_what_was_lost() {
     let port = place.server.address.port().to_be_bytes();
     let from_server = packets.iter().filter(|(end, _, data)| *end == 1 && data[20..22] == port);
     assert_eq!(from_server.count() as u64, result["down"]["sent_packets"].as_u64().expect("some"));
+    // The secrets of the client open them: what was lost is seen then, and how long it took.
+    let judge = ["judge", "--json", "--pcap", "both.pcapng"];
+    let story = |args: &[&str]| {
+        let said = run(fullpipe(place.dir.path(), args));
+        assert_eq!(said.code, Some(0), "{}", said.stderr);
+        serde_json::from_slice::<serde_json::Value>(&said.stdout).expect("JSON")
+    };
+    let closed = story(&judge);
+    assert!(closed["figures"]["resent_packets"].is_null(), "{closed}");
+    let opened = story(&[&judge[..], &["--keys", text(&keys)]].concat());
+    assert_eq!(opened["protocol"], "QUIC");
+    if opened["place"] == "between" {
+        inconclusive(&format!("the server answered late: {}", opened["place_because"]));
+    }
+    assert_eq!(opened["place"], "sender", "{}", opened["place_because"]);
+    let figures = &opened["figures"];
+    assert!(figures["resent_packets"].as_u64().is_some_and(|n| n > 0), "{figures}");
+    assert!(figures["rtt_ms"]["min"].as_f64().is_some_and(|ms| ms >= 200.0), "{figures}");
+    assert!(figures["acks"].as_u64().is_some_and(|n| n > 5), "{figures}");
 }
 
 /// libpcap, which is stricter than the crate that wrote the file.

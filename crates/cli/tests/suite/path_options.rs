@@ -89,6 +89,48 @@ fn a_scenarios_path_carries_other_flows() {
     assert!((2.9..3.1).contains(&said["elapsed_s"].as_f64().expect("the file's")), "{said:.300}");
 }
 
+/// A file of three variants, of which one says nothing of the path and two the same, and three
+/// seeds, is two paths with three seeds each.
+#[test]
+fn the_paths_of_a_file_with_variants_and_seeds_are_all_there() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let text = "cc = \"cubic\"\nduration = \"1s\"\nseed = [3, 4, 5]\n\
+        path = { rate = \"10mbit\", rtt = \"30ms\", loss = \"1%\" }\n\
+        [[variant]]\nname = \"as it is\"\ncc = \"reno\"\n\
+        [[variant]]\nname = \"slow\"\npath = { rate = \"5mbit\" }\n\
+        [[variant]]\nname = \"slow too\"\ncc = \"reno\"\npath = { rate = \"5mbit\" }\n";
+    std::fs::write(dir.path().join("x.toml"), text).expect("a file");
+    // Each point with its metrics, in the order of the grid.
+    let points = |args: &[&str]| {
+        let (code, stderr, said) = json(dir.path(), args);
+        assert_eq!(code, Some(0), "{args:?}: {stderr}");
+        let runs = said["scenarios"][0]["runs"].as_array().expect("runs").clone();
+        let point = |run: &serde_json::Value| (run["at"].to_string(), run["metrics"].clone());
+        runs.iter().map(point).collect::<Vec<_>>()
+    };
+    let compare = ["compare", "--backend", "sim", "--cc", "reno", "--json", "--scenario", "x.toml"];
+    let compared = points(&compare);
+    let own = points(&["run", "x.toml", "--json"]);
+    assert_eq!(compared.len(), 6, "{compared:?}");
+    // Those of the file whose algorithm is reno as well.
+    assert_eq!(compared[..3], own[..3]);
+    let metrics = |points: &[(String, serde_json::Value)]| {
+        points.iter().map(|(_, metrics)| metrics.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(metrics(&compared[3..]), metrics(&own[6..]));
+    let explain = ["explain", "--cc", "reno", "--scenario", "x.toml"];
+    let (code, stderr, _) = json(dir.path(), &[&explain[..], &["--json", "--run", "4"]].concat());
+    assert_eq!(code, Some(0), "{stderr}");
+    let rows: &[(&[&str], &[&str])] = &[
+        (&explain, &["x.toml: its lists make 6 runs", "--run 0"]),
+        (&[&explain[..], &["--run", "6"]].concat(), &["x.toml"]),
+        (&["judge", "--scenario", "x.toml", "--", "true"], &["x.toml: its list of 3 seeds"]),
+        (&["link", "--scenario", "x.toml", "--", "true"], &["x.toml: its lists make 6 paths"]),
+        (&["peers", "run", "linux", "--scenario", "x.toml"], &["x.toml: its list of 3 seeds"]),
+    ];
+    refused_with(dir.path(), rows);
+}
+
 #[test]
 fn a_path_that_is_none_is_refused_before_anything_runs() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -106,6 +148,14 @@ fn a_path_that_is_none_is_refused_before_anything_runs() {
         (&["explain", "--scenario", "none.toml"], &["none.toml", "No such file"]),
         (&["explain", "x.toml", "--scenario", "x.toml"], &["--scenario"]),
         (&["explain", "--jitter", "2ms,cauchy"], &["--jitter", "no distribution", "2ms,pareto"]),
+        (&["explain", "--policer", "25mbit,100"], &["--policer: a bucket of 100 bytes"]),
+        (
+            &["explain", "--jitter", "1ms", "--policer", "25mbit,100", "--loss-model", "ge:1%,10%"],
+            &["error: --policer: "],
+        ),
+        (&["link", "--policer", "25mbit,100", "--", "true"], &["error: --policer: "]),
+        (&["explain", "--up-rate", "0bit"], &["error: --up-rate: '0bit' carries nothing"]),
+        (&["explain", "--queue", "red"], &["--queue: missing field `min`; write { red = {"]),
         (&["judge", "--scenario", "wrong.toml", "--", "true"], &["wrong.toml:2: path: no rtt"]),
         (&["judge", "--scenario", "two.toml", "--", "true"], &["2 paths"]),
         (&["judge", "--scenario", "cross.toml", "--", "true"], &["cross"]),

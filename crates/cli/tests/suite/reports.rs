@@ -56,6 +56,29 @@ fn kept_runs_become_the_page_and_the_lines_of_the_run_itself() {
     assert!(std::fs::read_to_string(&journal).expect("a journal").ends_with(&lines[2][..50]));
 }
 
+/// Both commands write the same tables, so a directory tells of the later one alone.
+#[test]
+fn a_directory_is_of_a_sweep_or_of_the_run_that_came_after_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let dir = dir.path();
+    std::fs::write(dir.join("x.toml"), FILE).expect("a file");
+    std::fs::write(dir.join("y.toml"), FILE.replace("10mbit", "8mbit")).expect("a file");
+    said(dir, &["sweep", "x.toml", "--out", "out"]);
+    let of_the_sweep = stdout(dir, &["report", "out", "--csv"]);
+    let csv = stdout(dir, &["run", "y.toml", "--csv", "--out", "out"]);
+    assert_ne!(csv, of_the_sweep);
+    assert_eq!(stdout(dir, &["report", "out", "--csv"]), csv);
+    let before = std::fs::read(dir.join("out/summary.parquet")).expect("a table");
+    refused_with(
+        dir,
+        &[(&["sweep", "x.toml", "--out", "out"], &["out holds what", "results.json"])],
+    );
+    assert_eq!(std::fs::read(dir.join("out/summary.parquet")).expect("a table"), before);
+    // A run after a run writes over it.
+    said(dir, &["run", "x.toml", "--out", "out"]);
+    assert_eq!(stdout(dir, &["report", "out", "--csv"]), of_the_sweep);
+}
+
 /// A run of a program as `link --json` and `judge --json` have it.
 fn program() -> serde_json::Value {
     let way = |bytes: u64| {

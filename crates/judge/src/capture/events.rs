@@ -26,6 +26,8 @@ pub(super) struct Reader {
     /// The packets that this end sent.
     pub(super) ledger: Ledger,
     has_new_metrics: bool,
+    /// True if an event named packets that are lost.
+    pub(super) names_losses: bool,
     /// By number space.
     largest_received: HashMap<u64, u64>,
     ends: RangeEnds,
@@ -128,6 +130,7 @@ impl Reader {
                 1200.0,
             )),
             has_new_metrics: false,
+            names_losses: false,
             largest_received: HashMap::new(),
             ends: RangeEnds::default(),
             arrivals: Vec::new(),
@@ -179,7 +182,10 @@ impl Reader {
         match name.as_str() {
             "packet_sent" => self.sent(at_s, data),
             "packet_received" => self.received(at_s, data),
-            "packet_lost" => self.lost(at_s, data),
+            "packet_lost" => {
+                self.names_losses = true;
+                self.lost(at_s, data);
+            }
             // mvfst has one event for all that are found lost at once, and other names.
             "packets_lost" => self.lost_together(at_s, data),
             "congestion_metric_update" => self.metrics(at_s, data),
@@ -190,11 +196,6 @@ impl Reader {
             // A log may have the same by the old name once more, for tools that know no other.
             "metrics_updated" | "metric_update" if !self.has_new_metrics => {
                 self.metrics(at_s, data);
-            }
-            "congestion_state_updated" => {
-                if let Some(state) = any(data, &["new"]).and_then(Value::as_str) {
-                    self.ledger.flow.model.states.push((at_s, state.to_owned()));
-                }
             }
             _ => {}
         }
@@ -286,6 +287,7 @@ impl Reader {
             ranges.iter_mut().for_each(|(_, to)| *to -= 1);
         }
         self.ledger.acked(at_s, space, &ranges);
+        self.ledger.note_overdue(at_s, space);
     }
 
     fn lost(&mut self, at_s: f64, data: &Value) {
@@ -294,6 +296,7 @@ impl Reader {
     }
 
     fn lost_together(&mut self, at_s: f64, data: &Value) {
+        self.names_losses = true;
         let field = |name: &str| data.get(name).and_then(whole);
         if let (Some(largest), Some(packets)) =
             (field("largest_lost_packet_num"), field("lost_packets"))
@@ -307,12 +310,6 @@ impl Reader {
         let unit = self.clock.ms_per_unit / 1e3;
         if let Some(rtt) = value(&["latest_rtt"]) {
             self.logged_rtt.push(At { at_s, value: rtt * unit });
-        }
-        if let Some(cwnd) = value(&["congestion_window", "cwnd", "current_cwnd"]) {
-            self.ledger.flow.model.cwnd_bytes.push(At { at_s, value: cwnd });
-        }
-        if let Some(rate) = value(&["pacing_rate"]) {
-            self.ledger.flow.model.pacing_mbps.push(At { at_s, value: rate / 1e6 });
         }
         if let Some(bytes) = value(&["bytes_in_flight"]) {
             // The sender knows better, and counts what is in flight in its own way.

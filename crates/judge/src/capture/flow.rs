@@ -69,15 +69,6 @@ pub(super) struct At {
     pub(super) value: f64,
 }
 
-/// What the sender's own log says of its congestion control.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub(super) struct Model {
-    pub(super) cwnd_bytes: Vec<At>,
-    pub(super) pacing_mbps: Vec<At>,
-    /// Times of changes of its state, and the name of the new one.
-    pub(super) states: Vec<(f64, String)>,
-}
-
 /// A flow. Times count from its first packet; all lists are in the order of time.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Flow {
@@ -110,7 +101,6 @@ pub(super) struct Flow {
     pub(super) handshake_rtt_s: Option<f64>,
     /// Time that the sender's host takes to answer, as far as it is seen at the sender.
     pub(super) reaction_s: Option<f64>,
-    pub(super) model: Model,
     /// Remarks about the file and the flow.
     pub(super) remarks: Vec<String>,
     /// Things that cannot be known, and why.
@@ -151,7 +141,6 @@ impl Flow {
             window_limited: None,
             handshake_rtt_s: None,
             reaction_s: None,
-            model: Model::default(),
             remarks: Vec::new(),
             unknown: Vec::new(),
         }

@@ -1,6 +1,6 @@
 //! A QUIC flow from packets that were opened: what of each arrived is in the acknowledgements.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::flow::{Flow, Lost, Place};
 use super::ledger::{Ledger, THRESHOLD};
@@ -98,6 +98,31 @@ impl Holes {
         self.largest = Some(number);
         false
     }
+}
+
+/// The least times from a packet of the sender to its acknowledgement, and from one of the receiver
+/// to its own: the ways from the capture to each end and back. Each acknowledgement is for the last
+/// packet that it names, as a round trip is (RFC 9002 section 5.1).
+pub(super) fn least_waits(packets: &[Opened]) -> Option<(f64, f64)> {
+    let mut sent: [HashMap<u64, VecDeque<(u64, f64)>>; 2] = Default::default();
+    let mut least = [None::<f64>; 2];
+    for packet in packets {
+        let (way, other) = if packet.is_data_way { (0, 1) } else { (1, 0) };
+        if let Some(last) = packet.acked.iter().map(|range| range.1).max() {
+            let waiting = sent[other].entry(packet.space).or_default();
+            while let Some((number, at_s)) = waiting.front().copied().filter(|(n, _)| *n <= last) {
+                waiting.pop_front();
+                if number == last {
+                    let wait = packet.at_s - at_s;
+                    least[other] = Some(least[other].map_or(wait, |least| least.min(wait)));
+                }
+            }
+        }
+        if packet.is_eliciting {
+            sent[way].entry(packet.space).or_default().push_back((packet.number, packet.at_s));
+        }
+    }
+    Some((least[0]?, least[1]?))
 }
 
 /// Puts what the packets tell in place of what datagrams tell.

@@ -325,9 +325,13 @@ impl Facts<'_> {
             return Some(true);
         }
         let confirmed = f.ack_burst_packets.map_or(0.0, |packets| packets.p50);
-        if burst < 2.0 && confirmed >= 2.0 {
+        // A pacer that wakes a little late sends a pair now and then; without one, what is confirmed
+        // at once leaves at once.
+        let usual_burst = f.burst_packets.as_ref().map_or(burst, |bursts| bursts.p50);
+        let are_single = usual_burst < 2.0 && burst <= PACED_BURST && share < CLOCKED;
+        if confirmed >= 2.0 && (burst < 2.0 || are_single) {
             self.because(format!(
-                "packets leave one by one, and {confirmed:.0} are confirmed at once as a rule: it paces"
+                "packets leave one by one as a rule, and {confirmed:.0} are confirmed at once: it paces"
             ));
             return Some(true);
         }

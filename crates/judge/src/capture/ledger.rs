@@ -10,6 +10,10 @@ pub(super) struct Ledger {
     pub(super) sent_bytes: f64,
     packets: BTreeMap<(u64, u64), Outgoing>,
     lost: BTreeMap<(u64, u64), usize>,
+    /// Packets that a sender may take for lost, and since when.
+    overdue: BTreeMap<(u64, u64), f64>,
+    /// The size of the largest packet that arrived: larger ones look for the path's MTU.
+    largest_arrived: f64,
     numbers: HashMap<u64, Numbers>,
     inflight: f64,
     /// True if something else says what is in flight.
@@ -23,6 +27,8 @@ struct Numbers {
     last: u64,
     count: u64,
     largest_acked: Option<u64>,
+    /// Numbers below this one were looked at for being overdue.
+    looked_at: u64,
 }
 
 /// A packet on its way.
@@ -40,6 +46,8 @@ impl Ledger {
             sent_bytes: 0.0,
             packets: BTreeMap::new(),
             lost: BTreeMap::new(),
+            overdue: BTreeMap::new(),
+            largest_arrived: 0.0,
             numbers: HashMap::new(),
             inflight: 0.0,
             is_inflight_logged: false,
@@ -60,7 +68,13 @@ impl Ledger {
 
     /// A packet with or without data has this number.
     pub(super) fn numbered(&mut self, space: u64, number: u64) {
-        let start = Numbers { first: number, last: number, count: 0, largest_acked: None };
+        let start = Numbers {
+            first: number,
+            last: number,
+            count: 0,
+            largest_acked: None,
+            looked_at: number,
+        };
         let numbers = self.numbers.entry(space).or_insert(start);
         numbers.last = numbers.last.max(number);
         numbers.count += 1;
@@ -89,6 +103,8 @@ impl Ledger {
             for n in numbers {
                 largest = largest.max(Some(n));
                 if let Some(packet) = self.packets.remove(&(space, n)) {
+                    self.overdue.remove(&(space, n));
+                    self.largest_arrived = self.largest_arrived.max(packet.bytes);
                     bytes += packet.bytes;
                     newest = Some(newest.map_or(packet.at_s, |newest| newest.max(packet.at_s)));
                     // A later one had arrived before.
@@ -126,9 +142,48 @@ impl Ledger {
         found.into_iter().for_each(|n| self.lost(at_s, space, n));
     }
 
+    /// Notes what a sender may take for lost after an acknowledgement, where nothing says what it
+    /// does take for lost.
+    pub(super) fn note_overdue(&mut self, at_s: f64, space: u64) {
+        let Some(numbers) = self.numbers.get_mut(&space) else { return };
+        let below = numbers.largest_acked.and_then(|n| n.checked_sub(THRESHOLD - 1));
+        let Some(below) = below.filter(|below| *below > numbers.looked_at) else { return };
+        let new = self.packets.range((space, numbers.looked_at)..(space, below));
+        self.overdue.extend(new.map(|(key, _)| (*key, at_s)));
+        numbers.looked_at = below;
+    }
+
+    /// Declares lost what was overdue and never arrived; their number.
+    pub(super) fn lose_overdue(&mut self) -> usize {
+        let mut found: Vec<(f64, f64)> = Vec::new();
+        for (key, at_s) in std::mem::take(&mut self.overdue) {
+            let bytes = self.packets.get(&key).map(|packet| packet.bytes);
+            if let Some(bytes) = bytes.filter(|bytes| *bytes <= self.largest_arrived) {
+                self.packets.remove(&key);
+                found.push((at_s, bytes));
+            }
+        }
+        found.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if !self.is_inflight_logged {
+            let mut gone = found.iter().peekable();
+            let mut bytes = 0.0;
+            for at in &mut self.flow.inflight {
+                while let Some((_, lost)) = gone.next_if(|(at_s, _)| *at_s <= at.at_s) {
+                    bytes += lost;
+                }
+                at.value = (at.value - bytes).max(0.0);
+            }
+        }
+        let lost =
+            found.iter().map(|(at_s, bytes)| Lost { at_s: *at_s, bytes: *bytes, packets: 1 });
+        self.flow.lost.extend(lost);
+        found.len()
+    }
+
     /// A packet is declared lost.
     pub(super) fn lost(&mut self, at_s: f64, space: u64, number: u64) {
         let Some(packet) = self.packets.remove(&(space, number)) else { return };
+        self.overdue.remove(&(space, number));
         self.lost.insert((space, number), packet.index);
         self.flow.lost.push(Lost { at_s, bytes: packet.bytes, packets: 1 });
         self.count_inflight(at_s, -packet.bytes);

@@ -178,6 +178,8 @@ impl Log {
         let Self { mut reader, remarks, .. } = self;
         let is_half_open = reader.is_half_open();
         let received = reader.arrivals.iter().map(|a| a.bytes).fold(0.0, |a, b| a + b);
+        // quiche writes no event for them.
+        let overdue = if reader.names_losses { 0 } else { reader.ledger.lose_overdue() };
         let mut flow = std::mem::replace(
             &mut reader.ledger.flow,
             Flow::new("QUIC", Place::Sender, String::new(), 1200.0),
@@ -199,6 +201,12 @@ impl Log {
                 flow.cannot_tell("pacing and bursts", why);
             }
             flow.place_why = "it is the log of the sender".to_owned();
+            if overdue > 0 {
+                flow.remarks.push(format!(
+                    "the log names no lost packets; {overdue} that were never acknowledged, though later ones were, \
+                     count as lost (RFC 9002 section 6.1.1)"
+                ));
+            }
             flow.reaction_s = Some(0.0);
         }
         flow.packet_bytes = usual_size(&flow.sent);

@@ -82,25 +82,38 @@ fn handshake(datagrams: &[Datagram]) -> Option<(f64, f64, bool)> {
     Some((answer_s - asked.at_s, next.at_s - answer_s, first.is_data_way))
 }
 
-/// The place, the reason, the round trip of the handshake, and the time that the sender takes.
+/// The place, the reason, the round trip of the handshake, and the time that the sender takes; with
+/// the least times to acknowledgements from the receiver and from the sender, where they are known.
 fn place(
     datagrams: &[Datagram],
     spins: &[(f64, bool, f64)],
+    acks: Option<(f64, f64)>,
 ) -> (Place, String, Option<f64>, Option<f64>) {
     let of_place = |ahead: f64, behind: f64| match behind / (ahead + behind).max(1e-9) {
         share if share <= 0.15 => Place::Sender,
         share if share >= 0.85 => Place::Receiver,
         _ => Place::Between,
     };
-    if let Some((to_server, to_client, is_client)) = handshake(datagrams) {
-        let (ahead, behind) =
-            if is_client { (to_server, to_client) } else { (to_client, to_server) };
+    let of_handshake = handshake(datagrams).map(|(to_server, to_client, is_client)| {
+        if is_client { (to_server, to_client) } else { (to_client, to_server) }
+    });
+    // All of these are at least as long as the way to an end and back, and a host that is busy in
+    // its handshake answers late.
+    let least = match (of_handshake, acks) {
+        (Some((a, b)), Some((c, d))) => Some((a.min(c), b.min(d), "at the least")),
+        (None, Some((ahead, behind))) => Some((ahead, behind, "at the least")),
+        (Some((ahead, behind)), None) => Some((ahead, behind, "in the handshake")),
+        (None, None) => None,
+    };
+    if let Some((ahead, behind, when)) = least {
         let why = format!(
-            "in the handshake the receiver's answer takes {:.2} ms to get there and the sender's {:.2} ms",
+            "{when} the receiver's answer takes {:.2} ms to get there and the sender's {:.2} ms",
             1e3 * ahead,
             1e3 * behind
         );
-        return (of_place(ahead, behind), why, Some(ahead + behind), Some(behind));
+        let rtt = of_handshake.map(|(ahead, behind)| ahead + behind);
+        let reaction = of_handshake.map_or(behind, |handshake| handshake.1);
+        return (of_place(ahead, behind), why, rtt, Some(reaction));
     }
     let least = |way: bool| {
         let waits = spins.iter().filter(|s| s.1 == way).map(|s| s.2);
@@ -125,7 +138,8 @@ fn place(
 /// The flow of these datagrams, and of the packets in them that were opened.
 pub(super) fn flow(datagrams: &[Datagram], packets: &Packets) -> Flow {
     let spins = spins(datagrams);
-    let (place, why, handshake_rtt_s, behind_s) = place(datagrams, &spins);
+    let (place, why, handshake_rtt_s, behind_s) =
+        place(datagrams, &spins, keyed::least_waits(&packets.opened));
     let largest = datagrams.iter().filter(|d| d.is_data_way).map(|d| d.bytes).max().unwrap_or(1);
     let is_quic = datagrams.iter().any(|d| d.header == Header::Long)
         || datagrams.iter().all(|d| d.header != Header::Other);

@@ -114,8 +114,9 @@ impl PathOptions {
     /// The mistake in an option, in one line that names it.
     pub fn plan(&self) -> Result<Plan, String> {
         let of_option = |error: FileError| {
-            let option = OPTIONS.iter().find(|(field, _)| error.field.starts_with(field));
-            format!("{}: {}", option.map_or(error.field.as_str(), |o| o.1), error.message)
+            let all = OPTIONS.iter().find(|(field, _)| error.field.starts_with(field));
+            let option = self.extras.option_of(&error.field).or(all.map(|all| all.1));
+            format!("{}: {}", option.unwrap_or(&error.field), error.message)
         };
         Plan::parse(&self.to_toml(), "options", "link", Path::new(""), Edition::default())
             .map_err(of_option)

@@ -46,12 +46,12 @@ fn custom(name: &str) -> Algorithm {
     Algorithm::Custom(found.expect("a planted one"))
 }
 
-fn defects(story: &Story) -> Vec<&str> {
+pub(crate) fn defects(story: &Story) -> Vec<&str> {
     story.verdict.defects.iter().map(|d| d.name.as_str()).collect()
 }
 
 /// Works through a list on two threads.
-fn each<T: Sync>(all: &[T], work: impl Fn(&T) + Sync) {
+pub(crate) fn each<T: Sync>(all: &[T], work: impl Fn(&T) + Sync) {
     let next = std::sync::atomic::AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..2 {

@@ -168,6 +168,96 @@ fn mvfst(events: &[Value]) -> String {
     json!({ "qlog_version": "draft-00", "summary": {}, "traces": [trace] }).to_string()
 }
 
+/// neqo: version 0.3, and acknowledged ranges with both ends also of one packet.
+fn neqo(events: &[Value]) -> String {
+    let head = json!({
+        "qlog_version": "0.3",
+        "qlog_format": "JSON-SEQ",
+        "trace": {
+            "vantage_point": { "name": "neqo-Server", "type": "server" },
+            "title": "x",
+            "description": "x",
+            "configuration": { "time_offset": 0.0 },
+            "common_fields": { "reference_time": 0.0, "time_format": "relative" },
+        },
+    });
+    let pairs_of = |event: &Value| {
+        let mut event = event.clone();
+        pairs(&mut event["data"]["frames"]);
+        event
+    };
+    sequence(&head, &events.iter().map(pairs_of).collect::<Vec<_>>(), "\u{1e}")
+}
+
+/// quiche with version 0.18 of its qlog crate: the head and the names of the newest draft, both
+/// sizes of a packet, and no event of a loss.
+fn quiche(events: &[Value]) -> String {
+    let head = json!({
+        "file_schema": "urn:ietf:params:qlog:file:sequential",
+        "serialization_format": "JSON-SEQ",
+        "title": "x",
+        "trace": {
+            "title": "x",
+            "vantage_point": { "type": "server" },
+            "common_fields": {
+                "reference_time": {
+                    "clock_type": "monotonic",
+                    "epoch": "unknown",
+                    "wall_clock_time": "2024-01-01T00:00:00.000Z",
+                },
+            },
+            "event_schemas": [
+                "urn:ietf:params:qlog:events:quic",
+                "urn:ietf:params:qlog:events:http3",
+            ],
+        },
+    });
+    let kept = events.iter().filter(|event| name(event) != "packet_lost");
+    let newest = kept.map(|event| {
+        let mut event = event.clone();
+        let name = match name(&event) {
+            "metrics_updated" => "recovery_metrics_updated",
+            name => name,
+        };
+        event["name"] = json!(format!("quic:{name}"));
+        if let Some(length) = event["data"]["raw"]["length"].as_u64() {
+            event["data"]["raw"]["payload_length"] = json!(length.saturating_sub(30));
+        }
+        event
+    });
+    sequence(&head, &newest.collect::<Vec<_>>(), "\u{1e}")
+}
+
+#[test]
+fn a_log_without_losses_tells_them_all_the_same() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let [server, _] = logs("bbr3", "loss 1 %", 4, dir.path());
+    let of_noq = read(&server);
+    let (_, events) = records(&server);
+    let events: Vec<Value> = events.iter().filter(|e| is_of_packets(e)).map(as_0_3).collect();
+    let [of_neqo, of_quiche] = [neqo(&events), quiche(&events)].map(|text| {
+        let file = dir.path().join("other");
+        fs::write(&file, text).expect("written");
+        read(&file)
+    });
+    for story in [&of_neqo, &of_quiche] {
+        let says = story.text();
+        let (a, b) = (&story.figures, &of_noq.figures);
+        assert_eq!((a.sent_packets, a.acks), (b.sent_packets, b.acks), "{says}");
+        assert!((a.goodput_mbps - b.goodput_mbps).abs() < 0.02, "{says}");
+        assert_eq!(story.verdict.looks.kind, of_noq.verdict.looks.kind, "{says}");
+        assert_eq!(story.verdict.defects, of_noq.verdict.defects, "{says}");
+        let rtt = |story: &Story| story.figures.rtt_ms.as_ref().expect("round trips").p50;
+        assert!((rtt(story) - rtt(&of_noq)).abs() < 0.1, "{says}");
+    }
+    let lost = |story: &Story| story.figures.resent_packets.expect("losses");
+    assert_eq!(lost(&of_neqo), lost(&of_noq), "{}", of_neqo.text());
+    // Of the last round trip nobody knows yet, and what arrived after all was not lost.
+    let (lost, of_noq) = (lost(&of_quiche), lost(&of_noq));
+    assert!(lost > 20 && lost.abs_diff(of_noq) <= 3 + of_noq / 20, "{lost} {of_noq}");
+    assert!(of_quiche.remarks.join("\n").contains("names no lost packets"), "{}", of_quiche.text());
+}
+
 #[test]
 fn a_log_tells_the_same_in_the_words_of_other_stacks() {
     let dir = tempfile::tempdir().expect("a directory");

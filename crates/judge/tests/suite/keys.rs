@@ -88,32 +88,54 @@ struct Captured {
     qlog: PathBuf,
 }
 
-fn captured(at: At, snap: usize) -> Captured {
-    captured_together(at, snap, 1)
+/// A transfer from a server to its client that is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    pub(crate) course: &'static str,
+    pub(crate) seconds: u64,
+    /// The end where it is captured.
+    pub(crate) at: At,
+    /// So many bytes of each packet.
+    pub(crate) snap: usize,
+    /// The most datagrams of one size that are captured as one.
+    pub(crate) together: usize,
 }
 
-fn captured_together(at: At, snap: usize, together: usize) -> Captured {
+impl Default for Kept {
+    fn default() -> Self {
+        Self { course: "loss 1 %", seconds: 4, at: At::Sender, snap: 65_535, together: 1 }
+    }
+}
+
+/// The files of its packets and of its secrets in a directory.
+pub(crate) fn keep<P: Peer>(kept: Kept, dir: &Path, pair: impl FnOnce() -> (P, P)) -> [PathBuf; 2] {
+    let Kept { course, seconds, at, snap, together } = kept;
+    let secrets = Arc::new(Secrets::default());
+    world::KEY_LOG.set(secrets.clone());
+    let (server, client) = pair();
+    let (pcap, keys) = (dir.join("x.pcap"), dir.join("keys"));
+    let tap = |is_its| (at == is_its).then(|| Pcap::create(&pcap, snap));
+    let server = Tapped { peer: server, pcap: tap(At::Sender), ends: [1, 2], together };
+    let client = Tapped { peer: client, pcap: tap(At::Receiver), ends: [2, 1], together };
+    let path = Course::named(course).expect("a course").path(false).expect("a path");
+    drop(world::run(&path, seconds, (server, client)));
+    fs::write(&keys, &*secrets.0.lock().expect("nobody panics")).expect("written");
+    [pcap, keys]
+}
+
+fn captured(kept: Kept) -> Captured {
     let dir = tempfile::tempdir().expect("a directory");
     let logs = dir.path().join("logs");
     fs::create_dir(&logs).expect("a directory");
     qlogs::log_into(&logs);
-    let secrets = Arc::new(Secrets::default());
-    world::KEY_LOG.set(secrets.clone());
-    let (server, client) = noq::pair("bbr3");
-    let (pcap, keys) = (dir.path().join("x.pcap"), dir.path().join("keys"));
-    let tap = |is_its| (at == is_its).then(|| Pcap::create(&pcap, snap));
-    let server = Tapped { peer: server, pcap: tap(At::Sender), ends: [1, 2], together };
-    let client = Tapped { peer: client, pcap: tap(At::Receiver), ends: [2, 1], together };
-    let path = Course::named("loss 1 %").expect("a course").path(false).expect("a path");
-    drop(world::run(&path, 4, (server, client)));
-    fs::write(&keys, &*secrets.0.lock().expect("nobody panics")).expect("written");
+    let [pcap, keys] = keep(kept, dir.path(), || noq::pair("bbr3"));
     let is_servers = |f: &PathBuf| f.to_string_lossy().contains("server");
     let files = fs::read_dir(&logs).expect("logs").map(|f| f.expect("a file").path());
     let qlog = files.into_iter().find(is_servers).expect("the server's log");
     Captured { dir, pcap, keys, qlog }
 }
 
-fn opened(pcap: &Path, keys: &Path) -> Story {
+pub(crate) fn opened(pcap: &Path, keys: &Path) -> Story {
     Story::of_capture_with_keys(pcap, &Choice::Largest, keys).expect("a story")
 }
 
@@ -123,7 +145,7 @@ fn near(a: f64, b: f64, share: f64) -> bool {
 
 #[test]
 fn an_opened_capture_tells_what_the_senders_log_tells() {
-    let Captured { dir, pcap, keys, qlog } = captured(At::Sender, 65_535);
+    let Captured { dir, pcap, keys, qlog } = captured(Kept::default());
     let closed = Story::of_capture(&pcap, &Choice::Largest).expect("a story");
     assert_eq!(closed.figures.resent_packets, None);
     assert!(closed.text().contains("--keys"), "{}", closed.text());
@@ -167,7 +189,8 @@ fn an_opened_capture_tells_what_the_senders_log_tells() {
 
 #[test]
 fn an_opened_capture_of_the_receiver_tells_the_losses() {
-    let Captured { dir: _dir, pcap, keys, qlog } = captured(At::Receiver, 65_535);
+    let Captured { dir: _dir, pcap, keys, qlog } =
+        captured(Kept { at: At::Receiver, ..Kept::default() });
     let story = opened(&pcap, &keys);
     let log = Story::of_qlog(&qlog, &Choice::Largest).expect("a story");
     let text = format!("{}\n{}", story.text(), log.text());
@@ -185,7 +208,8 @@ fn an_opened_capture_of_the_receiver_tells_the_losses() {
 /// A host hands datagrams that it sends at once to the network as one, which is captured.
 #[test]
 fn datagrams_that_leave_together_are_told_apart() {
-    let Captured { dir: _dir, pcap, keys, qlog } = captured_together(At::Sender, 65_535, 10);
+    let Captured { dir: _dir, pcap, keys, qlog } =
+        captured(Kept { together: 10, ..Kept::default() });
     let (story, log) = (opened(&pcap, &keys), Story::of_qlog(&qlog, &Choice::Largest));
     let log = log.expect("a story");
     let (a, b) = (&story.figures, &log.figures);
@@ -197,7 +221,7 @@ fn datagrams_that_leave_together_are_told_apart() {
 
 #[test]
 fn packets_that_are_cut_cannot_be_opened() {
-    let Captured { dir: _dir, pcap, keys, .. } = captured(At::Sender, 96);
+    let Captured { dir: _dir, pcap, keys, .. } = captured(Kept { snap: 96, ..Kept::default() });
     let error = Story::of_capture_with_keys(&pcap, &Choice::Largest, &keys).expect_err("cut");
     assert!(error.to_string().contains("tcpdump -s 0"), "{error}");
 }

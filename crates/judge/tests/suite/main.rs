@@ -4,6 +4,8 @@
 mod captured;
 #[path = "../planted/mod.rs"]
 mod planted;
+#[path = "../../examples/sans_io/quinn.rs"]
+mod quinn;
 #[path = "../../examples/sans_io/world.rs"]
 mod world;
 
@@ -11,4 +13,5 @@ mod captures;
 mod dialects;
 mod keys;
 mod qlogs;
+mod senders;
 mod verdicts;

@@ -20,14 +20,16 @@ pub(crate) mod noq {
     crate::world::quic_peer!(noq_proto, {
         use std::num::NonZeroUsize;
 
+        use fullpipe_adapter::CongestionControl;
         use fullpipe_cc::Algorithm;
 
         fn set_congestion_control(transport: &mut TransportConfig, name: &str) {
-            let algorithm = match name {
-                "cubic" => Algorithm::Cubic,
-                _ => Algorithm::Bbr3,
+            let planted = crate::planted::ALL.iter().find(|planted| planted.name == name);
+            let control = match planted {
+                Some(planted) => Algorithm::Custom(planted).into(),
+                None => name.parse::<CongestionControl>().expect("a name"),
             };
-            let factory = fullpipe_noq::controllers_with_seed(algorithm, 1);
+            let factory = fullpipe_noq::controllers_with_seed(control, 1);
             transport.congestion_controller_factory(factory);
             super::LOGS.with_borrow(|(dir, is_noqs)| {
                 match is_noqs {

@@ -13,7 +13,7 @@ use crate::run::{Journal, JournalError};
 use crate::scenario::Edition;
 
 /// Name of the object in a directory of `run --out`.
-const RESULTS: &str = "results.json";
+pub(crate) const RESULTS: &str = "results.json";
 
 /// The text of the scenario in a directory of results.
 const SCENARIO: &str = "scenario.toml";
@@ -69,6 +69,7 @@ pub fn read_dir(dir: &Path) -> Result<Vec<ScenarioReport>, KeptError> {
 }
 
 fn of_dir(dir: &Path) -> Result<Option<Vec<ScenarioReport>>, KeptError> {
+    // A sweep begins in no directory that has this file: beside a journal it is the later one.
     let results = dir.join(RESULTS);
     if results.is_file() {
         let text = fs::read_to_string(&results);

@@ -20,6 +20,7 @@ pub use store::{StoreError, create_dir, file_name_of};
 pub use tables::{Cells, Columns, Table, tables, write};
 pub use text::{csv, csv_of, junit};
 
+pub(crate) use kept::RESULTS;
 pub(crate) use qlog::Qlog;
 pub(crate) use store::write_whole;
 pub(crate) use tables::write_scenario;

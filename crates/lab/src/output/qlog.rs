@@ -61,7 +61,14 @@ impl Qlog {
             let title = format!("{}, run {index}, flow {i}: {}", plan.name, label.name);
             let about = [vec![format!("cc={}", label.cc)], at.collect()].concat().join(" ");
             let is_tcp = config.transport == Transport::Tcp;
-            let mut log = Log { path, is_tcp, buffer: Vec::new(), state: None, packet: None };
+            let mut log = Log {
+                path,
+                is_tcp,
+                buffer: Vec::new(),
+                state: None,
+                packet: None,
+                newest: Duration::ZERO,
+            };
             let begun = log.begin(title, about, flow);
             begun.and_then(|()| File::create(&log.path)).map_err(StoreError::at(&log.path))?;
             Ok(log)
@@ -95,6 +102,8 @@ struct Log {
     /// The values written last: the state, and the number of a packet.
     state: Option<&'static str>,
     packet: Option<u64>,
+    /// The time of the newest event.
+    newest: Duration,
 }
 
 impl Log {
@@ -137,7 +146,8 @@ impl Log {
                 "header": { "packet_type": packet_type, "packet_number": packet.number },
                 "raw": { "length": packet.bytes },
             });
-            let at = packet.sent.since(Instant::default());
+            // In real time a packet may come while its row is made, or be seen behind it.
+            let at = packet.sent.since(Instant::default()).min(now).max(self.newest);
             self.event(at, "quic:packet_sent", "transport", &sent)?;
         }
         if let Some(state) = flow.state.filter(|state| self.state != Some(state)) {
@@ -169,6 +179,7 @@ impl Log {
 
     /// An event with its category, which qvis takes for the first half of the name of version 0.3.
     fn event(&mut self, at: Duration, name: &str, category: &str, data: &Value) -> io::Result<()> {
+        self.newest = at;
         let time_ms = at.as_nanos() as f64 / 1e6;
         self.record(&json!({ "time": time_ms, "name": name, "data": data, "category": category }))
     }

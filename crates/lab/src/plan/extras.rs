@@ -104,6 +104,28 @@ impl PathExtras {
         [loss, policer, jitter, reorder].into_iter().flatten().collect()
     }
 
+    /// The option of a field of an element: of `path.down[1]` that of the second one that is there.
+    pub fn option_of(&self, field: &str) -> Option<&'static str> {
+        if field.starts_with("path.up[") {
+            let last = field.rsplit('.').next();
+            return match last {
+                Some("trace") => Some("--up-trace"),
+                Some("loss") => Some("--up-loss"),
+                Some("rate") => Some("--up-rate"),
+                _ => None,
+            };
+        }
+        let (number, _) = field.strip_prefix("path.down[")?.split_once(']')?;
+        let all = [
+            ("--loss-model", &self.loss_model),
+            ("--policer", &self.policer),
+            ("--jitter", &self.jitter),
+            ("--reorder", &self.reorder),
+        ];
+        let mut there = all.into_iter().filter(|(_, element)| element.is_some());
+        there.nth(number.parse().ok()?).map(|(option, _)| option)
+    }
+
     /// The queue's discipline as a value in TOML.
     pub fn queue_toml(&self) -> Option<String> {
         let queue = self.queue.as_ref()?;

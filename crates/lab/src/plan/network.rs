@@ -14,14 +14,17 @@ pub struct NetworkText {
     pub tables: String,
     /// Folder in which its traces are looked for.
     pub dir: PathBuf,
-    /// Seed of everything random.
-    pub seed: u64,
+    /// Seeds of everything random: one, or those of the file's list.
+    pub seeds: Vec<u64>,
     /// Duration of the scenario, as the file has it; nothing where it has none, or several.
     pub duration: Option<String>,
 }
 
-/// The fields of a file that are of its path. A variant may have them too.
+/// The fields of a file that are of its path.
 const OF_THE_PATH: [&str; 3] = ["path", "link", "cross"];
+
+/// The seed, which a variant may have beside them.
+const SEED: &str = "seed";
 
 impl NetworkText {
     /// Reads a file and checks all that it holds; its flows and expectations are left out.
@@ -33,34 +36,64 @@ impl NetworkText {
         let dir = file.parent().unwrap_or(Path::new(""));
         // What is a plan is a table.
         let all: toml::Table = plan.text.parse().unwrap_or_default();
-        let part = |of: &toml::Table| {
-            let fields = OF_THE_PATH
-                .into_iter()
-                .filter_map(|name| of.get(name).map(|value| (name.to_owned(), value.clone())));
-            fields.collect::<toml::Table>()
-        };
-        let mut tables = part(&all);
-        let variants = all.get("variant").and_then(|list| list.as_array()).into_iter().flatten();
-        let variants: Vec<toml::Value> = variants
-            .filter_map(|variant| {
-                let variant = variant.as_table()?;
-                let mut kept = part(variant);
-                let is_other = !kept.is_empty();
-                kept.extend(variant.get_key_value("name").map(|(k, v)| (k.clone(), v.clone())));
-                is_other.then_some(kept.into())
-            })
-            .collect();
+        let mut tables = part(&all, &OF_THE_PATH);
+        let variants = all.get("variant").and_then(|list| list.as_array());
+        let variants = variants.map_or(Vec::new(), |variants| variants_of_the_path(variants));
         if !variants.is_empty() {
             tables.insert("variant".to_owned(), variants.into());
         }
-        let seed = all.get("seed").and_then(toml::Value::as_integer);
+        let seeds = match all.get(SEED) {
+            None => vec![1],
+            Some(toml::Value::Array(list)) => list.iter().filter_map(seed).collect(),
+            Some(one) => seed(one).into_iter().collect(),
+        };
         let duration = all.get("duration").and_then(toml::Value::as_str);
         Ok(Self {
             name: plan.name,
             tables: toml::to_string(&tables).unwrap_or_default(),
             dir: dir.to_owned(),
-            seed: seed.and_then(|seed| u64::try_from(seed).ok()).unwrap_or(1),
+            seeds,
             duration: duration.filter(|text| *text != "until_done").map(str::to_owned),
         })
     }
+    /// The seed, where there is one.
+    ///
+    /// # Errors
+    /// The file has a list of them, and so several paths.
+    pub fn seed(&self) -> Result<u64, String> {
+        match self.seeds.as_slice() {
+            [seed] => Ok(*seed),
+            list => Err(format!(
+                "its list of {} seeds makes as many paths; write one seed in place of the list",
+                list.len()
+            )),
+        }
+    }
+}
+
+/// These fields of a table.
+fn part(of: &toml::Table, fields: &[&str]) -> toml::Table {
+    let found = fields.iter().filter_map(|name| of.get_key_value(*name));
+    found.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+fn seed(value: &toml::Value) -> Option<u64> {
+    value.as_integer().and_then(|seed| u64::try_from(seed).ok())
+}
+
+/// What the variants say of the path, each path once: one that says nothing has the file's own.
+fn variants_of_the_path(variants: &[toml::Value]) -> Vec<toml::Value> {
+    let mut paths: Vec<toml::Table> = Vec::new();
+    let mut kept: Vec<toml::Value> = Vec::new();
+    for variant in variants.iter().filter_map(toml::Value::as_table) {
+        let path = part(variant, &["path", "link", "cross", SEED]);
+        if paths.contains(&path) {
+            continue;
+        }
+        let named = part(variant, &["name"]).into_iter().chain(path.clone());
+        kept.push(named.collect::<toml::Table>().into());
+        paths.push(path);
+    }
+    // Variants of flows alone are all on the file's path.
+    if paths.iter().all(toml::Table::is_empty) { Vec::new() } else { kept }
 }

@@ -146,9 +146,13 @@ impl Options {
             Some(_) => "until_done",
             None => &self.duration,
         };
+        // The seeds of a file are an axis of its paths.
+        let seed = match self.network.as_ref().map(|network| network.seeds.as_slice()) {
+            Some(seeds) if seeds.len() > 1 => format!("{seeds:?}"),
+            _ => self.seed.to_string(),
+        };
         let mut text = format!(
-            "name = \"{name}\"\ncc = {cc}\nduration = \"{duration}\"\nseed = {}\n\n{}\n[[flow]]\ncount = {}\nevery = \"{}\"\n",
-            self.seed,
+            "name = \"{name}\"\ncc = {cc}\nduration = \"{duration}\"\nseed = {seed}\n\n{}\n[[flow]]\ncount = {}\nevery = \"{}\"\n",
             self.path_toml(),
             self.flows,
             self.stagger
@@ -181,7 +185,11 @@ impl Options {
         self.extras.up()?;
         let edition = Edition::default();
         let dir = self.network.as_ref().map_or(Path::new(""), |network| &network.dir);
-        Plan::parse(&self.to_toml(), "options", "compare", dir, edition).map_err(Self::of_option)
+        let plan = Plan::parse(&self.to_toml(), "options", "compare", dir, edition);
+        plan.map_err(|error| match self.extras.option_of(&error.field) {
+            Some(option) => format!("{option}: {}", error.message),
+            None => Self::of_option(error),
+        })
     }
 
     /// The error of a field, or of a field in it, as an error of its option.

@@ -27,6 +27,11 @@ pub enum JournalError {
     #[error("{} holds the results of another {of}; choose another --out, or remove it", dir.display())]
     Other { dir: PathBuf, of: &'static str },
     #[error(
+        "{} holds what fullpipe run --out kept; choose another --out, or remove {} in it",
+        dir.display(), crate::output::RESULTS
+    )]
+    OfRun { dir: PathBuf },
+    #[error(
         "{}:{line} was changed on the disk, or is of another {of}; remove the line to run it again, or choose another --out",
         path.display()
     )]

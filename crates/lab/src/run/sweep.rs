@@ -147,8 +147,12 @@ pub(super) fn open(dir: &Path, plan: &Plan) -> Result<(Journal, Vec<RunResult>),
     Ok(opened)
 }
 
-/// A directory with another scenario's results is not written into.
+/// A directory with another scenario's results, or with those of `run --out`, is not written into:
+/// where both kinds are in one directory, those of `run` are the later ones.
 fn check_scenario(dir: &Path, plan: &Plan) -> Result<(), JournalError> {
+    if dir.join(output::RESULTS).exists() {
+        return Err(JournalError::OfRun { dir: dir.to_owned() });
+    }
     let path = dir.join("scenario.toml");
     match std::fs::read_to_string(&path) {
         Ok(text) if text != plan.text => {

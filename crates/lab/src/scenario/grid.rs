@@ -225,6 +225,9 @@ fn with_hint(message: &str) -> String {
     format!("{message}{}", did_you_mean(name, known))
 }
 
+/// The disciplines that have no usual values.
+const QUEUES_WITH_FIELDS: &str = "; write { red = { min = \"0.2bdp\", max = \"0.6bdp\" } } or { step = { mark_above = \"5ms\" } }";
+
 /// A file's text, for those who say where something stands in it.
 struct Source<'a> {
     text: &'a str,
@@ -234,11 +237,16 @@ struct Source<'a> {
 impl Source<'_> {
     fn of_toml(&self, error: &toml::de::Error, tree: &DeTable<'_>) -> FileError {
         let at = error.span().map(|span| span.start);
+        let field = at.map_or(String::new(), |at| tree::field_at(tree, at));
+        let mut message = with_hint(error.message());
+        if message.starts_with("missing field") && field.ends_with("queue") {
+            message.push_str(QUEUES_WITH_FIELDS);
+        }
         FileError {
             file: self.file.to_owned(),
             line: at.map(|at| tree::line_at(self.text, at)),
-            field: at.map_or(String::new(), |at| tree::field_at(tree, at)),
-            message: with_hint(error.message()),
+            field,
+            message,
         }
     }
 

@@ -1,9 +1,11 @@
 //! Real packets over the emulated link. Figures of speed depend on the machine; these tests ask
 //! for what holds on a slow one, and for none of them where the link says that it was late.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullpipe_lab::metrics::RunResult;
+use fullpipe_lab::output::QlogDir;
 use fullpipe_lab::{
     BackendChoice, Edition, Options, Plan, Progress, RunError, RunOptions, run_point,
 };
@@ -97,6 +99,30 @@ fn check_figures(r: &RunResult) {
     assert!(r.emulator.is_some());
 }
 
+/// The qlog of each flow names packets of its own in the order of their times.
+fn check_packets(qlogs: &Path, r: &RunResult) {
+    for flow in 0..r.flows.len() {
+        let place = format!("-flow{flow}-");
+        let mut files = std::fs::read_dir(qlogs).expect("files").map(|file| file.expect("one"));
+        let file = files.find(|file| file.file_name().to_string_lossy().contains(&place));
+        let text = std::fs::read_to_string(file.expect("a qlog").path()).expect("text");
+        let records = text.split('\u{1e}').skip(2);
+        let events: Vec<serde_json::Value> =
+            records.map(|record| serde_json::from_str(record).expect("JSON")).collect();
+        let time = |event: &serde_json::Value| event["time"].as_f64().expect("a time");
+        assert!(events.is_sorted_by_key(time), "times go back");
+        let sent: Vec<_> = events.iter().filter(|e| e["name"] == "quic:packet_sent").collect();
+        let number = |e: &&serde_json::Value| e["data"]["header"]["packet_number"].as_u64();
+        assert!(sent.iter().map(number).is_sorted_by(|a, b| a < b), "a packet is named twice");
+        let largest = sent.iter().filter_map(|e| e["data"]["raw"]["length"].as_u64()).max();
+        assert!(largest.is_some_and(|bytes| (1200..=1472).contains(&bytes)), "{largest:?}");
+        // 700 kB are at least 475 packets, and the handshake, acknowledgements and repetitions are
+        // fewer than those of another flow would be.
+        let last = sent.iter().filter_map(number).max();
+        assert!(sent.len() > 3 && last.is_some_and(|n| n < 900), "{} {last:?}", sent.len());
+    }
+}
+
 /// The stack's own beside two of ours.
 fn each_stack_moves_exactly_the_bytes_of_flows_with_their_own_algorithms() {
     for (backend, own) in STACKS.into_iter().zip(["noq:cubic", "quinn:cubic", "s2n:cubic"]) {
@@ -105,9 +131,13 @@ fn each_stack_moves_exactly_the_bytes_of_flows_with_their_own_algorithms() {
             "[path]\nrate = \"20mbit\"\nrtt = \"20ms\"\nbuffer = \"2bdp\"\n{}",
             [own, "bbr3", "reno"].map(flow).concat()
         ));
-        let over = RunOptions { backend, rows: Some(500), ..RunOptions::default() };
+        let dir = tempfile::tempdir().expect("a directory");
+        let qlogs = QlogDir::create(dir.path()).expect("a directory");
+        let over =
+            RunOptions { backend, rows: Some(500), qlog: Some(&qlogs), ..RunOptions::default() };
         let r = run_point(&plan, 0, &over, &AtomicBool::new(false), &mut |_| ()).expect("a result");
         check_figures(&r);
+        check_packets(dir.path(), &r);
         for flow in &r.flows {
             assert_eq!(flow.metrics["completed_bytes"], Some(700_001.0), "{backend}, {}", flow.cc);
         }

@@ -95,6 +95,14 @@ func server(address string) error {
 // client reads to the end, or until it has so many bytes.
 func client(address string, bytes int64) error {
 	tlsConfig := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}}
+	if name := os.Getenv("SSLKEYLOGFILE"); name != "" {
+		keys, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		defer keys.Close()
+		tlsConfig.KeyLogWriter = keys
+	}
 	connection, err := quic.DialAddr(context.Background(), address, tlsConfig, config())
 	if err != nil {
 		return err

@@ -3,11 +3,13 @@
 
 mod path;
 
+use std::collections::HashMap;
 use std::time;
 
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_emu::{EmuError, Emulator};
 use fullpipe_path::{PathStats, Queue};
+use fullpipe_traffic::SentPacket;
 use hdrhistogram::Histogram;
 
 #[cfg(target_os = "linux")]
@@ -91,6 +93,16 @@ impl Link {
             Self::Tun(link) => link.set_extra_delay(client_port, delay),
             #[cfg(target_os = "linux")]
             Self::Netem(_) => {}
+        }
+    }
+
+    /// The newest packet of data that came to the link for each client, by the client's port;
+    /// nothing of links that look at no packets of UDP.
+    pub(super) fn newest_packets(&self) -> HashMap<u16, SentPacket> {
+        match self {
+            Self::Udp(link) => link.newest_packets(),
+            #[cfg(target_os = "linux")]
+            Self::Tun(_) | Self::Netem(_) => HashMap::new(),
         }
     }
 

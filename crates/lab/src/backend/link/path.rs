@@ -239,7 +239,12 @@ fn shift<V>(steps: &mut [(Duration, V)], lead: Duration) {
 
 #[cfg(test)]
 mod tests {
+    use fullpipe_cc::Instant;
+    use fullpipe_path::{Event, Header, Path};
+
     use super::*;
+    use crate::plan::Plan;
+    use crate::scenario::Edition;
 
     fn path(rate: RateConfig) -> RealPath {
         let queue = QueueLimit::Bytes(50_000).into();
@@ -264,6 +269,45 @@ mod tests {
         let constant = path(mbit(10).into());
         assert_eq!((constant.lead(), constant.holds()), (Duration::ZERO, 100_000));
         assert_eq!(constant.drain_time(), Duration::from_millis(40));
+    }
+
+    /// A link in real time and the simulator draw the same delays, in the same order.
+    #[test]
+    fn the_jitter_of_a_link_in_real_time_is_that_of_the_simulator() {
+        for jitter in [
+            "\"2ms\"",
+            "{ spread = \"2ms\", distribution = \"normal\" }",
+            "{ spread = \"2ms\", distribution = \"pareto\", correlation = \"25%\" }",
+        ] {
+            let text = format!(
+                "cc = \"bbr3\"\nduration = \"1s\"\nseed = 7\npath = {{ rate = \"10mbit\", rtt = \"40ms\", \
+                 down = [{{ jitter = {jitter} }}], up = [{{ jitter = {jitter} }}] }}\n"
+            );
+            let dir = std::path::Path::new("");
+            let plan = Plan::parse(&text, "x.toml", "x", dir, Edition::default()).expect("a plan");
+            let scenario = plan.grid.runs[0].scenario().expect("a scenario");
+            let [link] = scenario.config.links.as_slice() else { panic!("one link") };
+            let real = RealPath::of(&scenario);
+            let lead = Duration::from_millis(700);
+            assert_eq!(
+                [real.downlink_after(lead), real.uplink_after(lead)].each_ref(),
+                [link, &scenario.config.uplink]
+            );
+            let delays = |config: &PathConfig| {
+                let mut path = Path::new(config).expect("a path");
+                let sent = |n: u64| Instant::default() + Duration::from_millis(2 * n);
+                (0..500).for_each(|n| drop(path.send(sent(n), Header::from(1500), n)));
+                let mut delays = Vec::new();
+                while let Some(event) = path.poll(sent(1000)) {
+                    let Event::Delivered(packet) = event else { continue };
+                    delays.push(packet.at.since(sent(packet.payload)));
+                }
+                delays
+            };
+            let of_link = delays(&real.downlink_after(lead));
+            assert_eq!(of_link, delays(link));
+            assert!(of_link.len() == 500 && of_link.iter().max() > of_link.iter().min());
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time;
 use fullpipe_cc::Duration;
 use fullpipe_emu::{Emulator, EmulatorConfig};
 use fullpipe_noq::TransportSettings;
-use fullpipe_traffic::{Stream, Tally, stream_seed};
+use fullpipe_traffic::{SentPacket, Stream, Tally, stream_seed};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
@@ -53,6 +53,8 @@ pub(super) struct QuicTestbed<S: Stack> {
     /// The flows that wait for the first one.
     waiting: Vec<(FlowTask<S::Dialer>, UdpSocket)>,
     heard: Vec<Arc<Heard>>,
+    /// The port of each flow's client.
+    ports: Vec<u16>,
     end: watch::Sender<bool>,
 }
 
@@ -100,7 +102,7 @@ impl<S: Stack> QuicTestbed<S> {
         }
         // Set this once: nobody else has it yet.
         #[cfg(feature = "s2n")]
-        let _ = known.clients.set(Clients { ports, link: link.clients() });
+        let _ = known.clients.set(Clients { ports: ports.clone(), link: link.clients() });
         let (told, events) = mpsc::channel();
         let (end, ended) = watch::channel(false);
         let heard: Vec<_> = (0..flows).map(|_| Arc::new(Heard::new())).collect();
@@ -138,6 +140,7 @@ impl<S: Stack> QuicTestbed<S> {
             events,
             waiting,
             heard,
+            ports,
             end,
         })
     }
@@ -176,6 +179,11 @@ impl<S: Stack> Testbed for QuicTestbed<S> {
     fn senders(&self) -> Vec<Option<FlowSample>> {
         let mut accepted = self.flows.accepted.lock().unwrap_or_else(PoisonError::into_inner);
         accepted.iter_mut().map(Accepted::sample).collect()
+    }
+
+    fn newest_packets(&self) -> Vec<Option<SentPacket>> {
+        let newest = self.link.as_ref().map(Link::newest_packets).unwrap_or_default();
+        self.ports.iter().map(|port| newest.get(port).copied()).collect()
     }
 
     fn link(&self) -> Result<&Link, RunError> {

@@ -7,7 +7,7 @@ mod run;
 use std::sync::mpsc;
 
 use fullpipe_cc::Duration;
-use fullpipe_traffic::Tally;
+use fullpipe_traffic::{SentPacket, Tally};
 
 use super::RunError;
 use super::link::Link;
@@ -37,6 +37,11 @@ pub(super) trait Testbed {
     fn received(&self) -> Vec<u64>;
     /// Current sample of each flow's sender; `None` for a flow without one.
     fn senders(&self) -> Vec<Option<FlowSample>>;
+    /// The newest packet of each flow, at times since the epoch; `None` of those that nobody looks
+    /// at.
+    fn newest_packets(&self) -> Vec<Option<SentPacket>> {
+        Vec::new()
+    }
     /// The link; nothing after its end.
     fn link(&self) -> Result<&Link, RunError>;
     /// Times from each application's writes to their reads, in nanoseconds.

@@ -1,7 +1,7 @@
 //! Samples taken during a run in real time, and their schedule.
 
-use fullpipe_cc::Duration;
-use fullpipe_traffic::Tally;
+use fullpipe_cc::{Duration, Instant};
+use fullpipe_traffic::{SentPacket, Tally};
 
 use super::Testbed;
 use crate::backend::{OnSample, RunError};
@@ -23,6 +23,8 @@ pub(super) struct Observer<'a> {
     recorder: Option<Recorder>,
     /// The moments of marks that are still to come.
     moments: Vec<Duration>,
+    /// Start of the run, since the epoch.
+    zero: Duration,
     look_interval: Duration,
     next_look: Duration,
     /// The time of the newest look.
@@ -50,6 +52,7 @@ impl<'a> Observer<'a> {
         Self {
             recorder: recorder.map(|r| r.no_closer_than(SHORTEST_INTERVAL.times(crowd))),
             moments: moments.to_vec(),
+            zero: Duration::ZERO,
             look_interval,
             next_look: look_interval,
             seen: Duration::ZERO,
@@ -59,6 +62,11 @@ impl<'a> Observer<'a> {
             senders: vec![FlowSample::default(); flows],
             on_sample,
         }
+    }
+
+    /// The run began at this time since the epoch.
+    pub(super) fn begin(&mut self, zero: Duration) {
+        self.zero = zero;
     }
 
     /// Time of the next sample, row or mark.
@@ -134,6 +142,10 @@ impl<'a> Observer<'a> {
             }
             (known.received, known.queue) = (received, queue);
         }
+        for (known, newest) in self.senders.iter_mut().zip(testbed.newest_packets()) {
+            // The handshake is before the run.
+            known.newest_packet = newest.and_then(|packet| in_run(packet, self.zero));
+        }
         self.queue_ns.record_n(queue.delay.as_nanos(), weight);
         self.seen = t;
         let intervals = t.as_nanos() / self.look_interval.as_nanos();
@@ -180,4 +192,11 @@ impl<'a> Observer<'a> {
         });
         Ok(())
     }
+}
+
+/// The packet with its time since the start of the run, if it was sent in the run.
+fn in_run(packet: SentPacket, zero: Duration) -> Option<SentPacket> {
+    let start = Instant::default() + zero;
+    let after = (packet.sent >= start).then(|| packet.sent.since(start))?;
+    Some(SentPacket { sent: Instant::default() + after, ..packet })
 }

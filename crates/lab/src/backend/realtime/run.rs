@@ -48,6 +48,7 @@ pub(crate) fn run<T: Testbed>(
     let Request { moments, sampling, stop, watch, on_sample, .. } = request;
     let mut observer = Observer::new(scenario, moments, sampling, on_sample);
     let mut run = RealtimeRun::begin(scenario.extent(), testbed, stop, watch)?;
+    observer.begin(run.zero);
     observer.mark(Duration::ZERO, Duration::ZERO, &run.testbed)?;
     let end = run.until_the_end(&mut observer, watch)?;
     let t = end.at - run.zero;

@@ -28,7 +28,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 /// Time between two looks whether it was.
 const SHORT: Duration = Duration::from_millis(1);
 /// Packets that one look at a stream takes, so that a fast stream is not locked for each of them.
-const CHUNKS_AT_ONCE: usize = 64;
+pub(crate) const CHUNKS_AT_ONCE: usize = 64;
 
 /// Options of a client, beyond the server and the check of its certificate.
 #[derive(Clone, Copy, Debug)]

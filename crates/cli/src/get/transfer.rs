@@ -1,14 +1,17 @@
 //! One file: from the request to its name on the disk.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Instant;
 
 use fullpipe_files::ClientError;
 use indicatif::ProgressBar;
 use tokio::sync::watch;
 
+use hyper::body::Bytes;
 use hyper::header::RANGE;
 use hyper::{HeaderMap, StatusCode};
 
@@ -154,8 +157,11 @@ impl Transfer {
             output.finish().await.map_err(|error| cannot_write(output, &error))?;
             return Ok(start.elapsed().as_secs_f64());
         };
+        // Bytes that the bar shows.
+        let mut shown = 0;
         loop {
-            let chunk = match self.in_time(target, found.answer.chunk()).await? {
+            let next = self.next(target, &mut found.answer, *bytes, &mut shown);
+            let chunk = match next.await? {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => break,
                 // The server did not take the early request; by now the handshake is done.
@@ -169,9 +175,9 @@ impl Transfer {
             if self.key_update.swap(false, Ordering::Relaxed) {
                 found.server(server).update_keys();
             }
-            output.write(&chunk).await.map_err(|error| cannot_write(output, &error))?;
-            *bytes += chunk.len() as u64;
-            self.bar.inc(chunk.len() as u64);
+            let length = chunk.len() as u64;
+            output.write(chunk).await.map_err(|error| cannot_write(output, &error))?;
+            *bytes += length;
         }
         output.finish().await.map_err(|error| cannot_write(output, &error))?;
         let seconds = start.elapsed().as_secs_f64();
@@ -179,6 +185,24 @@ impl Transfer {
             server.close().await;
         }
         Ok(seconds)
+    }
+
+    /// The next bytes of an answer. Timer and bar are for a wait alone: of a fast transfer they
+    /// would be a part of the work.
+    async fn next(
+        &self,
+        target: &Target,
+        answer: &mut Answer,
+        bytes: u64,
+        shown: &mut u64,
+    ) -> Result<Result<Option<Bytes>, FetchError>, Failure> {
+        let mut next = pin!(answer.chunk());
+        if let Poll::Ready(chunk) = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
+            return Ok(chunk);
+        }
+        self.bar.inc(bytes - *shown);
+        *shown = bytes;
+        self.in_time(target, next).await
     }
 
     /// Asks for a file, behind redirects where they are followed, and prepares the output for it.

@@ -153,8 +153,14 @@ impl Output {
         }
     }
 
-    pub(super) async fn write(&mut self, bytes: Bytes) -> io::Result<()> {
-        self.writer.write(bytes).await
+    /// Takes bytes. True if [`write`](Self::write) is due before the next.
+    pub(super) fn push(&mut self, bytes: Bytes) -> bool {
+        self.writer.push(bytes)
+    }
+
+    /// Writes what was taken.
+    pub(super) async fn write(&mut self) -> io::Result<()> {
+        self.writer.hand_over().await
     }
 
     /// Writes what is buffered, and gives a file its name once it is on the disk: a name that

@@ -2,7 +2,6 @@
 
 use std::future::{Future, poll_fn};
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Instant;
@@ -11,7 +10,6 @@ use fullpipe_files::ClientError;
 use indicatif::ProgressBar;
 use tokio::sync::watch;
 
-use hyper::body::Bytes;
 use hyper::header::RANGE;
 use hyper::{HeaderMap, StatusCode};
 
@@ -160,8 +158,17 @@ impl Transfer {
         // Bytes that the bar shows.
         let mut shown = 0;
         loop {
-            let next = self.next(target, &mut found.answer, *bytes, &mut shown);
-            let chunk = match next.await? {
+            let next = poll_fn(|cx| Poll::Ready(found.answer.poll_chunk(cx))).await;
+            let next = match next {
+                Poll::Ready(next) => next,
+                Poll::Pending => {
+                    // Timer and bar are for a wait alone: for each packet of a fast transfer they
+                    // would be a part of the work.
+                    self.bar.inc(*bytes - std::mem::replace(&mut shown, *bytes));
+                    self.in_time(target, poll_fn(|cx| found.answer.poll_chunk(cx))).await?
+                }
+            };
+            let chunk = match next {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => break,
                 // The server did not take the early request; by now the handshake is done.
@@ -176,7 +183,9 @@ impl Transfer {
                 found.server(server).update_keys();
             }
             let length = chunk.len() as u64;
-            output.write(chunk).await.map_err(|error| cannot_write(output, &error))?;
+            if output.push(chunk) {
+                output.write().await.map_err(|error| cannot_write(output, &error))?;
+            }
             *bytes += length;
         }
         output.finish().await.map_err(|error| cannot_write(output, &error))?;
@@ -185,24 +194,6 @@ impl Transfer {
             server.close().await;
         }
         Ok(seconds)
-    }
-
-    /// The next bytes of an answer. Timer and bar are for a wait alone: of a fast transfer they
-    /// would be a part of the work.
-    async fn next(
-        &self,
-        target: &Target,
-        answer: &mut Answer,
-        bytes: u64,
-        shown: &mut u64,
-    ) -> Result<Result<Option<Bytes>, FetchError>, Failure> {
-        let mut next = pin!(answer.chunk());
-        if let Poll::Ready(chunk) = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
-            return Ok(chunk);
-        }
-        self.bar.inc(bytes - *shown);
-        *shown = bytes;
-        self.in_time(target, next).await
     }
 
     /// Asks for a file, behind redirects where they are followed, and prepares the output for it.

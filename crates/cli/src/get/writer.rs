@@ -29,14 +29,11 @@ impl Writer {
         Self { file: Arc::new(file), pieces: Vec::new(), bytes: 0, writing: None }
     }
 
-    /// Takes bytes for the file. An error may be of those before.
-    pub(super) async fn write(&mut self, bytes: Bytes) -> io::Result<()> {
+    /// Takes bytes for the file. True if a hand-over is due before the next.
+    pub(super) fn push(&mut self, bytes: Bytes) -> bool {
         self.bytes += bytes.len();
         self.pieces.push(bytes);
-        if self.bytes < BATCH_BYTES && self.pieces.len() < BATCH_PIECES {
-            return Ok(());
-        }
-        self.hand_over().await
+        self.bytes >= BATCH_BYTES || self.pieces.len() >= BATCH_PIECES
     }
 
     /// Waits until everything is written.
@@ -55,7 +52,8 @@ impl Writer {
         spawn_blocking(move || act(&file)).await?
     }
 
-    async fn hand_over(&mut self) -> io::Result<()> {
+    /// Lets what was taken be written. An error may be of what was handed over before.
+    pub(super) async fn hand_over(&mut self) -> io::Result<()> {
         self.wait().await?;
         if self.pieces.is_empty() {
             return Ok(());
@@ -104,7 +102,9 @@ mod tests {
         for number in 0..3000_usize {
             let piece = Bytes::from(vec![number as u8; number % 1700]);
             expected.extend_from_slice(&piece);
-            writer.write(piece).await.expect("room for it");
+            if writer.push(piece) {
+                writer.hand_over().await.expect("room for it");
+            }
             assert!(writer.pieces.len() < BATCH_PIECES && writer.bytes < BATCH_BYTES);
         }
         writer.flush().await.expect("room for it");
@@ -115,7 +115,7 @@ mod tests {
     async fn an_error_is_told_at_the_end() {
         let full = File::options().write(true).open("/dev/full").expect("the device");
         let mut writer = Writer::new(full);
-        writer.write(Bytes::from_static(b"a")).await.expect("it waits");
+        assert!(!writer.push(Bytes::from_static(b"a")), "it waits");
         assert!(writer.flush().await.is_err());
     }
 }

@@ -9,6 +9,7 @@ mod progress;
 mod redirect;
 mod target;
 mod transfer;
+mod writer;
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -155,8 +156,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             Failure::bad_input(format!("cannot write to {directory:?}: {error}"))
         })?;
     }
-    let runtime = tokio::runtime::Runtime::new()
-        .map_err(|error| Failure::run(format!("cannot start: {error}")))?;
+    // On one thread nothing of a connection wakes another. What may wait for a disk has threads of
+    // its own.
+    let runtime = match args.parallel {
+        true => tokio::runtime::Runtime::new(),
+        false => tokio::runtime::Builder::new_current_thread().enable_all().build(),
+    };
+    let runtime = runtime.map_err(|error| Failure::run(format!("cannot start: {error}")))?;
     let interrupt = Interrupt::install()?;
     let outcome = runtime.block_on(fetch_all(args, jobs, &interrupt));
     // A write to a pipe that nobody reads holds its thread for ever.
@@ -218,9 +224,20 @@ fn check_places(args: &Args, jobs: &[Job]) -> Result<(), Failure> {
         let is_other = std::fs::metadata(&job.path).is_ok_and(|found| !found.is_file());
         job.path != Path::new("-") && !is_other
     };
-    match jobs.iter().find(|job| args.continues && !is_file(job)) {
-        Some(job) => {
-            let reason = format!("--continue is for files, and {:?} is none", job.path);
+    if !args.continues {
+        return Ok(());
+    }
+    if let Some(job) = jobs.iter().find(|job| !is_file(job)) {
+        let reason = format!("--continue is for files, and {:?} is none", job.path);
+        return Err(Failure::bad_input(reason));
+    }
+    let places: HashSet<&Path> = jobs.iter().map(|job| &*job.path).collect();
+    let parts = jobs.iter().flat_map(|job| partial::names_beside(&job.path));
+    match parts.into_iter().find(|part| places.contains(part.as_path())) {
+        Some(part) => {
+            let reason = format!(
+                "--continue would write a part and another file to {part:?}; fetch them one by one"
+            );
             Err(Failure::bad_input(reason))
         }
         None => Ok(()),

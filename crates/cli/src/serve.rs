@@ -6,9 +6,11 @@ mod limits;
 mod memory;
 mod metrics;
 mod tcp;
+mod threads;
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,6 +27,7 @@ use congestion::Rule;
 use limits::LimitArgs;
 use metrics::Metrics;
 use tcp::{TcpArgs, TcpServer};
+use threads::Threads;
 
 /// Serve the files under a directory over QUIC (HTTP/3 and hq-interop), and over TCP (HTTP/1.1) if
 /// it is asked for
@@ -38,7 +41,15 @@ use tcp::{TcpArgs, TcpServer};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The directory
-    dir: PathBuf,
+    #[arg(required_unless_present = "bulk")]
+    dir: Option<PathBuf>,
+    /// Serve no files: /bulk/BYTES gives so many bytes from memory, for measurements
+    #[arg(long, conflicts_with = "dir")]
+    bulk: bool,
+    /// Threads for connections over QUIC, each of which stays on one [default: as many as there are
+    /// processors]
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<NonZeroUsize>,
     /// Address and UDP port; port 0 takes a free one, the IPv6 address :: takes IPv4 as well
     #[arg(long, short = 'l', value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4433")]
     #[arg(value_parser = crate::parse_address)]
@@ -111,15 +122,20 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             Failure::bad_input(format!("cannot write qlogs to {directory:?}: {error}"))
         })?;
     }
-    let runtime = tokio::runtime::Runtime::new()
-        .map_err(|error| Failure::run(format!("cannot start: {error}")))?;
-    let outcome = runtime.block_on(serve(args, &tls, &certificate));
+    let runtime = threads::runtime()?;
+    let threads = Threads::start(args.threads)?;
+    let outcome = runtime.block_on(serve(args, &threads, &tls, &certificate));
     // A read from a disk that does not answer holds its thread for ever.
     runtime.shutdown_background();
     outcome
 }
 
-async fn serve(args: &Args, tls: &ServerTls, certificate: &str) -> Result<(), Failure> {
+async fn serve(
+    args: &Args,
+    threads: &Threads,
+    tls: &ServerTls,
+    certificate: &str,
+) -> Result<(), Failure> {
     let mut signals = Signals::install()?;
     let (choose, choose_by_name) = congestion::choose(&args.cc_for);
     let limits = args.limits.limits(args.tcp.is_the_kernels());
@@ -134,11 +150,12 @@ async fn serve(args: &Args, tls: &ServerTls, certificate: &str) -> Result<(), Fa
         secret: args.state.as_deref().map(secret).transpose()?,
         versions: args.quic_versions,
         preferred_address: args.preferred_address.unwrap_or_default(),
+        lanes: threads.handles(),
         #[cfg(feature = "qlog")]
         qlog: args.qlog.clone(),
         ..ServerOptions::default()
     };
-    let content = Content::Dir(args.dir.clone());
+    let content = args.dir.clone().map_or(Content::Bulk, Content::Dir);
     let server = Server::bind(args.listen, tls, content, options).map_err(Failure::bad_input)?;
     let server = Arc::new(server);
     let tcp = args.tcp.start(&server, &limits, args.cc, &args.cc_for).await?;
@@ -261,10 +278,13 @@ fn announce(
         address => format!(", preferred address {address}"),
     };
     let tcp = tcp.map_or_else(String::new, |tcp| format!(" and {}", tcp.name()));
+    let content = match &args.dir {
+        Some(dir) => dir.display().to_string(),
+        None => "data from memory".to_owned(),
+    };
     let line = format!(
-        "listening on {}{tcp}{preferred}, serving {} (h3 and hq-interop, {}){metrics}, certificate {certificate}",
+        "listening on {}{tcp}{preferred}, serving {content} (h3 and hq-interop, {}){metrics}, certificate {certificate}",
         server.local_addr(),
-        args.dir.display(),
         args.cc,
     );
     let mut out = std::io::stdout().lock();

@@ -20,6 +20,10 @@ pub(crate) fn log_to(config: &mut TransportConfig, directory: Option<&Path>) {
     }
 }
 
+/// Bytes of a socket's buffers, as far as the system allows (net.core.rmem_max, wmem_max): what
+/// arrives while a thread does something else is not lost.
+const BUFFER_BYTES: usize = 4 << 20;
+
 /// A UDP socket on `address`, as noq's own helpers make it: IPv6 answers IPv4 too.
 pub(crate) fn udp_socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
@@ -27,6 +31,11 @@ pub(crate) fn udp_socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
         && let Err(error) = socket.set_only_v6(false)
     {
         tracing::debug!(%error, "IPv6 only");
+    }
+    for set in [Socket::set_recv_buffer_size, Socket::set_send_buffer_size] {
+        if let Err(error) = set(&socket, BUFFER_BYTES) {
+            tracing::debug!(%error, "the buffers of a socket stay as they are");
+        }
     }
     socket.bind(&address.into())?;
     Ok(socket.into())

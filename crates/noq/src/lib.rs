@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod batch;
 mod congestion;
 mod controller;
 mod not_ect;

@@ -1,4 +1,4 @@
-//! noq on tokio, with timers as fine as the kernel's.
+//! noq on tokio, with timers as fine as the kernel's, and as many datagrams in a call as it takes.
 
 use std::future::Future;
 use std::io;
@@ -11,11 +11,12 @@ use fullpipe_adapter::Timers;
 use noq::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
 
 use crate::CongestionControl;
+use crate::batch::{Batching, Turns};
 use crate::congestion::wants_ecn;
 use crate::not_ect::NotEct;
 
-/// The runtime of an endpoint: tokio, with finer timers. `congestion` is the one of the endpoint's
-/// connections; where it has no answer to CE marks, packets do not ask for them.
+/// The runtime of an endpoint: tokio, with finer timers and larger batches. `congestion` is the one
+/// of the endpoint's connections; where it has no answer to CE marks, packets do not ask for them.
 ///
 /// Needs a tokio runtime around the caller.
 pub fn runtime(congestion: impl Into<CongestionControl>) -> Arc<dyn Runtime> {
@@ -34,11 +35,11 @@ impl Runtime for FineRuntime {
     }
 
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        TokioRuntime.spawn(future);
+        TokioRuntime.spawn(Box::pin(Turns::of(future)));
     }
 
     fn wrap_udp_socket(&self, socket: std::net::UdpSocket) -> io::Result<Box<dyn AsyncUdpSocket>> {
-        let socket = TokioRuntime.wrap_udp_socket(socket)?;
+        let socket = Box::new(Batching(TokioRuntime.wrap_udp_socket(socket)?));
         if wants_ecn(self.congestion) { Ok(socket) } else { Ok(Box::new(NotEct(socket))) }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use fullpipe_files::noq::PathId;
@@ -183,10 +184,13 @@ impl Answer {
     }
 
     /// The next bytes in order, never empty; `None` after the last.
-    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, FetchError> {
+    pub(super) fn poll_chunk(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, FetchError>> {
         match self {
-            Self::Quic(response) => Ok(response.chunk().await?),
-            Self::Tcp(response) => http1::chunk(response).await,
+            Self::Quic(response) => response.poll_chunk(cx).map_err(FetchError::from),
+            Self::Tcp(response) => http1::poll_chunk(response, cx),
         }
     }
 }

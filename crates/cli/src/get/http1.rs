@@ -2,12 +2,14 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use fullpipe_tcp::Config;
 use fullpipe_tcp::tokio::{self as own, Stack};
-use http_body_util::{BodyExt, Empty};
-use hyper::body::{Bytes, Incoming};
+use http_body_util::Empty;
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::{HeaderMap, Request, Response, header};
 use hyper_util::rt::TokioIo;
@@ -142,14 +144,17 @@ impl Client {
 }
 
 /// The next bytes of a body, never empty; `None` after the last.
-pub(super) async fn chunk(response: &mut Response<Incoming>) -> Result<Option<Bytes>, FetchError> {
-    while let Some(frame) = response.body_mut().frame().await {
+pub(super) fn poll_chunk(
+    response: &mut Response<Incoming>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Option<Bytes>, FetchError>> {
+    while let Some(frame) = ready!(Pin::new(response.body_mut()).poll_frame(cx)) {
         match frame.map_err(lost)?.into_data() {
-            Ok(data) if !data.is_empty() => return Ok(Some(data)),
+            Ok(data) if !data.is_empty() => return Poll::Ready(Ok(Some(data))),
             _nothing_or_trailers => {}
         }
     }
-    Ok(None)
+    Poll::Ready(Ok(None))
 }
 
 fn lost(error: hyper::Error) -> FetchError {

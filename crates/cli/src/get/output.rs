@@ -1,28 +1,26 @@
 //! The output of the body: stdout, a device, or a file that is there whole or not at all.
 
 use std::fs::Permissions;
-use std::io;
+use std::io::{self, Seek};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use hyper::body::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
 use tempfile::TempPath;
 use tokio::fs::File;
-use tokio::io::{AsyncSeekExt, AsyncWriteExt, BufWriter};
 
 use super::partial::{Partial, Start};
-
-/// Packets are small and a write is a hand-over to another thread.
-const BUFFER_BYTES: usize = 256 * 1024;
+use super::writer::Writer;
 
 /// No path prints like this: those have quotation marks.
 const STDOUT: &str = "stdout";
 
 /// An open output. Dropping it before [`finish`](Self::finish) removes what was written to a file.
 pub(super) struct Output {
-    writer: BufWriter<File>,
+    writer: Writer,
     name: String,
     rename: Option<Rename>,
 }
@@ -66,10 +64,7 @@ impl Output {
         };
         let (file, from) = match continued {
             Some(url) => {
-                let (partial, file) = Partial::open(&to, url)?;
-                if let Some(mode) = mode {
-                    file.set_permissions(mode)?;
-                }
+                let (partial, file) = Partial::open(&to, url, mode)?;
                 (file, From::Partial(partial))
             }
             None => {
@@ -81,8 +76,7 @@ impl Output {
     }
 
     fn new(file: std::fs::File, name: String, rename: Option<Rename>) -> Self {
-        let writer = BufWriter::with_capacity(BUFFER_BYTES, File::from_std(file));
-        Self { writer, name, rename }
+        Self { writer: Writer::new(file), name, rename }
     }
 
     /// The output in words.
@@ -138,9 +132,11 @@ impl Output {
 
     async fn place(&mut self, start: Start) -> io::Result<()> {
         if matches!(start, Start::At(0) | Start::Again) {
-            let file = self.writer.get_mut();
-            file.set_len(0).await?;
-            file.rewind().await?;
+            let anew = |mut file: &std::fs::File| {
+                file.set_len(0)?;
+                file.rewind()
+            };
+            self.writer.after_all(anew).await?;
             // After that, so that no other content is taken for this one.
             if let Some(partial) = self.partial() {
                 partial.note()?;
@@ -157,8 +153,14 @@ impl Output {
         }
     }
 
-    pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.writer.write_all(bytes).await
+    /// Takes bytes. True if [`write`](Self::write) is due before the next.
+    pub(super) fn push(&mut self, bytes: Bytes) -> bool {
+        self.writer.push(bytes)
+    }
+
+    /// Writes what was taken.
+    pub(super) async fn write(&mut self) -> io::Result<()> {
+        self.writer.hand_over().await
     }
 
     /// Writes what is buffered, and gives a file its name once it is on the disk: a name that
@@ -167,7 +169,7 @@ impl Output {
     pub(super) async fn finish(&mut self) -> io::Result<()> {
         self.writer.flush().await?;
         let Some(Rename { from, to }) = self.rename.take() else { return Ok(()) };
-        self.writer.get_ref().sync_all().await?;
+        self.writer.after_all(std::fs::File::sync_all).await?;
         let directory = directory_of(&to).to_owned();
         match from {
             From::Temporary(from) => from.persist(to).map_err(|error| error.error)?,

@@ -1,9 +1,9 @@
 //! A file of which a part is there: `--continue`. The part has its name beside that of the file,
 //! and a second file says which URL it is of, and of which content (RFC 9110 section 8.8).
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -19,6 +19,8 @@ const MOST_OF_A_NOTE: u64 = 64 << 10;
 /// Age from which a time of change tells the content: RFC 9110 section 8.8.2.2 demands a second of
 /// one clock, and servers may have several.
 const SETTLED: Duration = Duration::from_secs(60);
+/// Attempts to open a part of which others make a file meanwhile.
+const ATTEMPTS: usize = 16;
 
 /// The part of a file.
 pub(super) struct Partial {
@@ -31,6 +33,9 @@ pub(super) struct Partial {
     whole: Option<u64>,
     /// What the part is of; without it, it cannot be continued and goes with this.
     validator: Option<String>,
+    /// The mode of the file that it replaces. The part itself can be written in any case, or it
+    /// could not be continued.
+    mode: Option<u32>,
     /// One process at a time.
     lock: Option<Flock<File>>,
     is_done: bool,
@@ -56,23 +61,18 @@ pub(super) enum Start {
 }
 
 impl Partial {
-    /// Opens or makes the part of `path`.
-    pub(super) fn open(path: &Path, url: &str) -> io::Result<(Self, File)> {
-        let beside = |suffix: &str| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(suffix);
-            PathBuf::from(name)
-        };
-        let (part, note) = (beside(".part"), beside(".part.json"));
-        let mut options = File::options();
-        // Not through a link that somebody else left there.
-        options.read(true).write(true).create(true).truncate(false);
-        let mut file = options.custom_flags(OFlag::O_NOFOLLOW.bits()).open(&part)?;
-        if !file.metadata()?.is_file() {
-            return Err(ErrorKind::InvalidInput.into());
+    /// Opens or makes the part of `path`, which is to have this mode when it is complete.
+    pub(super) fn open(
+        path: &Path,
+        url: &str,
+        mode: Option<Permissions>,
+    ) -> io::Result<(Self, File)> {
+        let (part, note) = (beside(path, PART), beside(path, NOTE));
+        let (mut file, lock) = locked(&part)?;
+        let mode = mode.map(|mode| mode.mode());
+        if let Some(mode) = mode {
+            file.set_permissions(Permissions::from_mode(mode | 0o200))?;
         }
-        let lock = Flock::lock(file.try_clone()?, FlockArg::LockExclusiveNonblock);
-        let lock = lock.map_err(|(_, _)| io::Error::other("another process writes its part"))?;
         let known = read_note(&note).filter(|known| known.url == url);
         let had = match &known {
             Some(_) => file.seek(SeekFrom::End(0))?,
@@ -82,7 +82,7 @@ impl Partial {
         let (validator, url) = (known.map(|known| known.validator), url.to_owned());
         let whole = None;
         let partial =
-            Self { part, note, url, had, whole, validator, lock: Some(lock), is_done: false };
+            Self { part, note, url, had, whole, validator, mode, lock: Some(lock), is_done: false };
         Ok((partial, file))
     }
 
@@ -185,6 +185,9 @@ impl Partial {
         if self.whole.is_some_and(|whole| whole != length) {
             return Err(io::Error::other("the rest ended before the end of the file"));
         }
+        if let Some(mode) = self.mode {
+            std::fs::set_permissions(&self.part, Permissions::from_mode(mode))?;
+        }
         std::fs::rename(&self.part, to)?;
         self.is_done = true;
         // It was of the part.
@@ -202,6 +205,52 @@ impl Drop for Partial {
             let _ = std::fs::remove_file(&self.note);
         }
         drop(self.lock.take());
+    }
+}
+
+/// Ends of the names of the two files.
+const PART: &str = ".part";
+const NOTE: &str = ".part.json";
+
+/// The names that are used beside a file's own.
+pub(super) fn names_beside(path: &Path) -> [PathBuf; 2] {
+    [beside(path, PART), beside(path, NOTE)]
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Opens or makes a part that nobody else writes. Whoever had it locked before may have made a file
+/// of it since it was opened here: then the name is another one's, and is opened again.
+fn locked(part: &Path) -> io::Result<(File, Flock<File>)> {
+    let mut options = File::options();
+    // Not through a link that somebody else left there.
+    options.read(true).write(true).create(true).truncate(false);
+    options.custom_flags(OFlag::O_NOFOLLOW.bits());
+    for _ in 0..ATTEMPTS {
+        let file = options.open(part)?;
+        if !file.metadata()?.is_file() {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        let lock = Flock::lock(file.try_clone()?, FlockArg::LockExclusiveNonblock);
+        let lock = lock.map_err(|(_, _)| io::Error::other("another process writes its part"))?;
+        if is_named(&file, part)? {
+            return Ok((file, lock));
+        }
+    }
+    Err(io::Error::other("its part is another one each time"))
+}
+
+/// True if the name is still that of this file.
+fn is_named(file: &File, name: &Path) -> io::Result<bool> {
+    let own = file.metadata()?;
+    match std::fs::symlink_metadata(name) {
+        Ok(there) => Ok((there.dev(), there.ino()) == (own.dev(), own.ino())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -267,13 +316,14 @@ mod tests {
 
     /// A part of four bytes.
     fn partial(dir: &Path) -> Partial {
-        let (mut partial, _file) = Partial::open(&dir.join("f"), "https://a/f").expect("a part");
+        let (mut partial, _file) =
+            Partial::open(&dir.join("f"), "https://a/f", None).expect("a part");
         let whole = headers(&[(ETAG, "\"a\"")]);
         assert_eq!(partial.start(Some((StatusCode::OK, &whole))), Ok(Start::At(0)));
         partial.note().expect("a note");
         std::fs::write(dir.join("f.part"), "abcd").expect("a file");
         drop(partial);
-        let (partial, _file) = Partial::open(&dir.join("f"), "https://a/f").expect("a part");
+        let (partial, _file) = Partial::open(&dir.join("f"), "https://a/f", None).expect("a part");
         partial
     }
 
@@ -286,10 +336,14 @@ mod tests {
             (&fields[0].1, &fields[1].1),
             (&HeaderValue::from_static("bytes=4-"), &HeaderValue::from_static("\"a\""))
         );
-        assert!(Partial::open(&dir.path().join("f"), "https://a/f").is_err(), "one at a time");
+        assert!(
+            Partial::open(&dir.path().join("f"), "https://a/f", None).is_err(),
+            "one at a time"
+        );
         drop(part);
         // Of another URL it is of no use.
-        let (part, file) = Partial::open(&dir.path().join("f"), "https://b/f").expect("a part");
+        let (part, file) =
+            Partial::open(&dir.path().join("f"), "https://b/f", None).expect("a part");
         assert_eq!((part.fields().len(), file.metadata().expect("a file").len()), (0, 0));
     }
 
@@ -354,12 +408,43 @@ mod tests {
     #[test]
     fn a_part_that_cannot_be_continued_does_not_stay() {
         let dir = tempfile::tempdir().expect("a directory");
-        let (mut partial, _) = Partial::open(&dir.path().join("f"), "https://a/f").expect("a part");
+        let (mut partial, _) =
+            Partial::open(&dir.path().join("f"), "https://a/f", None).expect("a part");
         assert_eq!(partial.start(None), Ok(Start::At(0)));
         std::fs::write(dir.path().join("f.part"), "abcd").expect("a file");
         drop(partial);
         assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0);
         std::os::unix::fs::symlink("elsewhere", dir.path().join("g.part")).expect("a link");
-        assert!(Partial::open(&dir.path().join("g"), "https://a/g").is_err());
+        assert!(Partial::open(&dir.path().join("g"), "https://a/g", None).is_err());
+    }
+
+    #[test]
+    fn a_name_that_went_to_another_file_is_opened_again() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (part, to) = (dir.path().join("f.part"), dir.path().join("f"));
+        let (before, _lock) = locked(&part).expect("a part");
+        assert!(is_named(&before, &part).expect("a look"));
+        // The process that had it makes a file of it.
+        std::fs::rename(&part, &to).expect("a rename");
+        assert!(!is_named(&before, &part).expect("a look"), "there is none");
+        std::fs::write(&part, "another").expect("a file");
+        assert!(!is_named(&before, &part).expect("a look"), "it is another one");
+        let (after, _lock) = locked(&part).expect("a part");
+        assert_eq!(after.metadata().expect("a file").len(), 7);
+    }
+
+    #[test]
+    fn a_part_of_a_file_that_is_read_only_can_be_continued() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (path, mode) = (dir.path().join("f"), |path: &Path| {
+            std::fs::metadata(path).expect("a file").permissions().mode() & 0o777
+        });
+        let read_only = Permissions::from_mode(0o440);
+        let (partial, _file) =
+            Partial::open(&path, "https://a/f", Some(read_only)).expect("a part");
+        assert_eq!(mode(partial.part()), 0o640);
+        std::fs::write(partial.part(), "abcd").expect("it can be written");
+        partial.finish(&path).expect("a file");
+        assert_eq!(mode(&path), 0o440);
     }
 }

@@ -1,8 +1,9 @@
 //! One file: from the request to its name on the disk.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Instant;
 
 use fullpipe_files::ClientError;
@@ -154,8 +155,20 @@ impl Transfer {
             output.finish().await.map_err(|error| cannot_write(output, &error))?;
             return Ok(start.elapsed().as_secs_f64());
         };
+        // Bytes that the bar shows.
+        let mut shown = 0;
         loop {
-            let chunk = match self.in_time(target, found.answer.chunk()).await? {
+            let next = poll_fn(|cx| Poll::Ready(found.answer.poll_chunk(cx))).await;
+            let next = match next {
+                Poll::Ready(next) => next,
+                Poll::Pending => {
+                    // Timer and bar are for a wait alone: for each packet of a fast transfer they
+                    // would be a part of the work.
+                    self.bar.inc(*bytes - std::mem::replace(&mut shown, *bytes));
+                    self.in_time(target, poll_fn(|cx| found.answer.poll_chunk(cx))).await?
+                }
+            };
+            let chunk = match next {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => break,
                 // The server did not take the early request; by now the handshake is done.
@@ -169,9 +182,11 @@ impl Transfer {
             if self.key_update.swap(false, Ordering::Relaxed) {
                 found.server(server).update_keys();
             }
-            output.write(&chunk).await.map_err(|error| cannot_write(output, &error))?;
-            *bytes += chunk.len() as u64;
-            self.bar.inc(chunk.len() as u64);
+            let length = chunk.len() as u64;
+            if output.push(chunk) {
+                output.write().await.map_err(|error| cannot_write(output, &error))?;
+            }
+            *bytes += length;
         }
         output.finish().await.map_err(|error| cannot_write(output, &error))?;
         let seconds = start.elapsed().as_secs_f64();

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use fullpipe_judge::peers::{
-    self, BulkFigures, BulkReport, BulkSender, Chosen, Missing, PeersOptions,
+    self, BulkCase, BulkFigures, BulkReport, BulkSender, BulkSource, Chosen, Missing, PeersOptions,
 };
 use fullpipe_lab::output::SCHEMA_VERSION;
 
@@ -26,6 +26,12 @@ pub(super) struct Bulk {
     /// Transfers of each sender
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+    /// Where the servers have the data: memory, file, or both; those that cannot are left out
+    #[arg(long, value_name = "PLACES", value_delimiter = ',', value_parser = source, default_value = "memory,file")]
+    from: Vec<BulkSource>,
+    /// Threads of each end; `fullpipe get` has one in any case
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64), default_value = "1")]
+    threads: Vec<u32>,
     /// Install what is not there before the transfers
     #[arg(long)]
     install: bool,
@@ -57,6 +63,10 @@ impl Bulk {
         for name in &names {
             let chosen = peers::choose(std::slice::from_ref(name)).map_err(Failure::bad_input)?;
             for Chosen { recipe, cc } in chosen {
+                if !self.from.iter().any(|source| peers::has_bulk(recipe, *source)) {
+                    let reason = format!("{} has no bulk transfer of that kind", recipe.name);
+                    return Err(Failure::bad_input(reason));
+                }
                 let found = match self.install {
                     true => install(recipe, &root, &itself, &stop)?,
                     false => peers::installed(recipe, &root, &itself).map_err(|error| Missing {
@@ -75,13 +85,19 @@ impl Bulk {
         }
         PeersOptions::prepare_at(&root).map_err(Failure::bad_input)?;
         peers::read_served(&root).map_err(Failure::run)?;
-        let mut report = BulkReport::new(senders.iter().map(|(recipe, cc)| recipe.sender(cc)));
+        let senders: Vec<_> = self
+            .cases()
+            .flat_map(|case| senders.iter().map(move |(recipe, cc)| (*recipe, *cc, case)))
+            .filter(|(recipe, _, case)| peers::has_bulk(recipe, case.source))
+            .collect();
+        let named = senders.iter().map(|(recipe, cc, case)| (recipe.sender(cc), *case));
+        let mut report = BulkReport::new(named);
         'all: for round in 1..=self.rounds {
-            for ((recipe, cc), sender) in senders.iter().zip(&mut report.senders) {
+            for ((recipe, cc, case), sender) in senders.iter().zip(&mut report.senders) {
                 if sender.error.is_some() {
                     continue;
                 }
-                let result = peers::bulk_once(recipe, cc, &root, &itself, &stop);
+                let result = peers::bulk_once(recipe, (cc, *case), &root, &itself, &stop);
                 if stop.load(Ordering::Relaxed) {
                     report.interrupted = true;
                     break 'all;
@@ -90,8 +106,11 @@ impl Bulk {
                     Ok(run) => {
                         let (rate, cpu) = (run.goodput_gbps, run.server_cpu_s + run.client_cpu_s);
                         say(&format!(
-                            "{round} of {}: {}: {rate:.2} Gbit/s, {cpu:.2} s of processor",
-                            self.rounds, sender.name
+                            "{round} of {}: {}, {}, {}: {rate:.2} Gbit/s, {cpu:.2} s of processor",
+                            self.rounds,
+                            sender.name,
+                            case.source.name(),
+                            case.threads
                         ));
                         sender.runs.push(run);
                     }
@@ -103,6 +122,11 @@ impl Bulk {
             }
         }
         self.tell(&report)
+    }
+
+    fn cases(&self) -> impl Iterator<Item = BulkCase> + '_ {
+        let threads = |source| move |threads: &u32| BulkCase { source, threads: *threads };
+        self.from.iter().flat_map(move |source| self.threads.iter().map(threads(*source)))
     }
 
     fn tell(&self, report: &BulkReport) -> Result<(), Failure> {
@@ -133,4 +157,9 @@ impl Bulk {
             (false, n) => Err(Failure::run(format!("{n} senders failed; the others are above"))),
         }
     }
+}
+
+fn source(text: &str) -> Result<BulkSource, String> {
+    let known = BulkSource::ALL.into_iter().find(|source| source.name() == text);
+    known.ok_or_else(|| format!("'{text}' is no place of data; there are memory and file"))
 }

@@ -42,6 +42,8 @@ fn what_cannot_be_right_is_one_line() {
         ("install quic_go", "did you mean quic-go"),
         ("run --rate 0mbit linux", "rate"),
         ("run --report / linux", "not a regular file"),
+        ("bulk fullpipe:cubic2", "did you mean fullpipe:cubic"),
+        ("bulk linux:cubic", "no bulk transfer"),
     ] {
         let said = peers(dir.path(), line);
         assert_eq!(said.code, Some(2), "{line}: {}", said.stderr);
@@ -50,4 +52,6 @@ fn what_cannot_be_right_is_one_line() {
     }
     let said = peers(dir.path(), "run --paths clear linux");
     assert!(said.code == Some(2) && said.stderr.contains("clean, deep"), "{}", said.stderr);
+    let said = peers(dir.path(), "bulk --from disk");
+    assert!(said.code == Some(2) && said.stderr.contains("memory and file"), "{}", said.stderr);
 }

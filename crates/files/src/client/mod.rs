@@ -6,7 +6,10 @@ mod early;
 mod error;
 
 use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
 use std::net::{SocketAddr, UdpSocket};
+use std::pin::pin;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use fullpipe_cc::{Algorithm, Duration};
@@ -28,7 +31,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 /// Time between two looks whether it was.
 const SHORT: Duration = Duration::from_millis(1);
 /// Packets that one look at a stream takes, so that a fast stream is not locked for each of them.
-const CHUNKS_AT_ONCE: usize = 64;
+pub(crate) const CHUNKS_AT_ONCE: usize = 64;
 
 /// Options of a client, beyond the server and the check of its certificate.
 #[derive(Clone, Copy, Debug)]
@@ -216,9 +219,15 @@ impl Response {
 
     /// The next bytes in order, never empty; `None` after the last.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, ClientError> {
+        poll_fn(|cx| self.poll_chunk(cx)).await
+    }
+
+    /// As [`chunk`](Self::chunk), for whoever takes many: a future for each packet of a fast
+    /// transfer would be a part of the work.
+    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ClientError>> {
         match &mut self.0 {
-            Body::Hq(stream) => stream.chunk().await,
-            Body::Http3(answer) => answer.chunk().await,
+            Body::Hq(stream) => stream.poll_chunk(cx),
+            Body::Http3(answer) => answer.poll_chunk(cx),
         }
     }
 }
@@ -237,17 +246,17 @@ struct Source {
 }
 
 impl Stream {
-    async fn chunk(&mut self) -> Result<Option<Bytes>, ClientError> {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ClientError>> {
         loop {
             if let Some(chunk) = self.read_ahead.pop_front() {
-                return Ok(Some(chunk));
+                return Poll::Ready(Ok(Some(chunk)));
             }
-            let Some(source) = &mut self.source else { return Ok(None) };
+            let Some(source) = &mut self.source else { return Poll::Ready(Ok(None)) };
             let mut chunks: [Bytes; CHUNKS_AT_ONCE] = [const { Bytes::new() }; CHUNKS_AT_ONCE];
-            let read = source.recv.read_many_chunks(&mut chunks).await;
+            let read = ready!(pin!(source.recv.read_many_chunks(&mut chunks)).poll(cx));
             let Some(count) = read.inspect_err(|_| self.source = None)? else {
                 self.source = None;
-                return Ok(None);
+                return Poll::Ready(Ok(None));
             };
             let chunks = chunks.into_iter().take(count);
             self.read_ahead.extend(chunks.filter(|chunk| !chunk.is_empty()));

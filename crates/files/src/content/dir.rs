@@ -67,7 +67,7 @@ pub(crate) struct Stamp {
 pub(crate) struct Disk(Arc<Semaphore>);
 
 impl Disk {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(Arc::new(Semaphore::new(AT_ONCE)))
     }
 

@@ -1,6 +1,7 @@
 //! Content of a server: the files under one directory, or data without a file.
 
 mod dir;
+mod read;
 mod send;
 
 use std::fmt::Debug;
@@ -15,7 +16,8 @@ use crate::ServeError;
 use crate::hq::Refusal;
 
 pub(crate) use dir::Stamp;
-pub(crate) use send::{BLOCK_BYTES, SendError, Sending, read};
+pub(crate) use read::read;
+pub(crate) use send::{BLOCK_BYTES, SendError, Sending};
 
 /// Source of the server's answers.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,12 +1,12 @@
 //! Writes a body to its stream. A stream that takes nothing holds one small piece of the body,
 //! however large the file and the peer's windows are: a block is read only for a stream that took
 //! the piece before it.
+//!
+//! The first block is copied into noq's buffer, so that a stream that takes little holds little. A
+//! stream that took that much gets pieces without a copy.
 
 use std::future::{Future, poll_fn};
-use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -14,14 +14,17 @@ use bytes::Bytes;
 use noq::{SendStream, WriteError};
 use tokio::time::{Instant, Sleep};
 
-use super::{Body, Disk, Made, OpenFile, Piece};
+use super::read::{PIECE_BYTES, read, read_pieces};
+use super::{Body, Made, OpenFile, Piece};
 use crate::bulk::bulk_block;
 use crate::server::Window;
 
-/// One read from a file: large enough that the hand-over to the blocking pool costs little.
+/// The first read from a file, and each for a connection over TCP.
 pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
+/// The largest read from a file, for a stream that takes as much at once.
+const MOST_AT_ONCE: usize = 256 * 1024;
 /// Bytes that are kept for a stream that takes nothing: about a packet.
-const PIECE_BYTES: usize = 1200;
+const KEPT_BYTES: usize = 1200;
 
 /// The reason why a body was not sent to its end.
 pub(crate) enum SendError {
@@ -109,22 +112,61 @@ impl<'a> Sending<'a> {
     }
 
     async fn file(&mut self, file: OpenFile) -> Result<(), SendError> {
-        let mut at = 0;
+        let (mut at, mut wanted) = (0, BLOCK_BYTES);
         while at < file.bytes {
-            let most = (file.bytes - at).min(BLOCK_BYTES as u64) as usize;
-            let block = read(&file.disk, file.file.clone(), file.from + at, most).await?;
-            let mut taken = self.take_now(&block).await.map_err(SendError::Write)?;
-            if taken < block.len() {
-                let piece =
-                    Bytes::copy_from_slice(&block[taken..block.len().min(taken + PIECE_BYTES)]);
-                // The block goes before the wait, and what is left of it is read again after.
-                drop(block);
-                self.write(&piece).await?;
-                taken += piece.len();
-            }
+            let most = (file.bytes - at).min(wanted as u64) as usize;
+            let from = file.from + at;
+            let taken = if at < BLOCK_BYTES as u64 {
+                self.copy(read(&file.disk, &file.file, from, most).await?).await?
+            } else {
+                let pieces = read_pieces(&file.disk, &file.file, from, most, PIECE_BYTES).await?;
+                let taken = self.pieces(pieces).await?;
+                // As much as it takes at a time, or what is left is read again.
+                let more = if taken < most { taken } else { 2 * most };
+                wanted = more.next_multiple_of(PIECE_BYTES).min(MOST_AT_ONCE);
+                taken
+            };
             at += taken as u64;
         }
         Ok(())
+    }
+
+    /// Writes a part of a block, which noq copies.
+    async fn copy(&mut self, block: Bytes) -> Result<usize, SendError> {
+        let taken = self.take_now(&block).await.map_err(SendError::Write)?;
+        if taken == block.len() {
+            return Ok(taken);
+        }
+        let kept = Bytes::copy_from_slice(&block[taken..block.len().min(taken + KEPT_BYTES)]);
+        // The block goes before the wait, and what is left of it is read again after.
+        drop(block);
+        self.write(&kept).await?;
+        Ok(taken + kept.len())
+    }
+
+    /// Writes a part of these pieces without a copy.
+    async fn pieces(&mut self, mut pieces: Vec<Bytes>) -> Result<usize, SendError> {
+        let lengths = |pieces: &[Bytes]| pieces.iter().map(Bytes::len).sum::<usize>();
+        let whole = lengths(&pieces);
+        let mut rest = &mut pieces[..];
+        let attempt = poll_fn(|cx| match pin!(self.stream.write_many_chunks(&mut rest)).poll(cx) {
+            Poll::Ready(result) => Poll::Ready(Some(result)),
+            Poll::Pending => Poll::Ready(None),
+        });
+        let taken = attempt.await.unwrap_or(Ok(0)).map_err(SendError::Write)?;
+        self.count(taken);
+        let Some(next) = rest.first() else { return Ok(taken) };
+        let is_begun = !(whole - lengths(rest)).is_multiple_of(PIECE_BYTES);
+        let kept = match is_begun {
+            // noq has a part of it, and so all of it is in memory in any case.
+            true => next.clone(),
+            false => Bytes::copy_from_slice(&next[..next.len().min(KEPT_BYTES)]),
+        };
+        // They go before the wait, and what is left of them is read again after.
+        drop(pieces);
+        let waits = kept.len();
+        self.write_chunk(kept).await?;
+        Ok(taken + waits)
     }
 
     async fn bulk(&mut self, bytes: u64) -> Result<(), SendError> {
@@ -182,23 +224,5 @@ impl<'a> Sending<'a> {
     fn count(&mut self, bytes: usize) {
         *self.sent += bytes as u64;
         self.window.took(bytes as u64);
-    }
-}
-
-pub(crate) async fn read(
-    disk: &Disk,
-    file: Arc<std::fs::File>,
-    at: u64,
-    bytes: usize,
-) -> Result<Vec<u8>, SendError> {
-    let read = move || {
-        let mut block = vec![0; bytes];
-        file.read_exact_at(&mut block, at).map(|()| block)
-    };
-    match disk.run(read).await {
-        Some(Ok(block)) => Ok(block),
-        Some(Err(error)) if error.kind() == ErrorKind::UnexpectedEof => Err(SendError::CutOff),
-        Some(Err(error)) => Err(SendError::Read(error)),
-        None => Err(SendError::Read(std::io::Error::other("the read ended early"))),
     }
 }

@@ -1,6 +1,6 @@
 //! noq behind the traits of the h3 crate.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use noq::{ConnectionError, ReadError, VarInt, WriteError};
 
 use super::NO_ERROR;
 use super::whole::{Load, TooMuch, Whole};
-use crate::client::Early;
+use crate::client::{CHUNKS_AT_ONCE, Early};
 
 /// Most bytes that are read of a client's request: h3 keeps a header until it is complete.
 const MOST_OF_A_REQUEST: u64 = 32 * 1024;
@@ -356,6 +356,8 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
 /// The receiving side of a stream.
 pub(crate) struct RecvStream {
     stream: noq::RecvStream,
+    /// Pieces that one look at a stream without a bound took.
+    read_ahead: VecDeque<Bytes>,
     /// Bytes that may still be read.
     left: Option<u64>,
     ended: bool,
@@ -364,7 +366,23 @@ pub(crate) struct RecvStream {
 
 impl RecvStream {
     fn new(stream: noq::RecvStream, left: Option<u64>, frames: Whole) -> Self {
-        Self { stream, left, ended: false, frames }
+        Self { stream, read_ahead: VecDeque::new(), left, ended: false, frames }
+    }
+
+    /// The next piece of the stream; `None` at its end. Of a stream that is bounded, no more is
+    /// read than is used.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ReadError>> {
+        if let Some(next) = self.read_ahead.pop_front() {
+            return Poll::Ready(Ok(Some(next)));
+        }
+        if self.left.is_some() {
+            return pin!(self.stream.read_chunk(usize::MAX)).poll(cx);
+        }
+        let mut chunks = [const { Bytes::new() }; CHUNKS_AT_ONCE];
+        let read = ready!(pin!(self.stream.read_many_chunks(&mut chunks)).poll(cx));
+        let Some(count) = read? else { return Poll::Ready(Ok(None)) };
+        self.read_ahead.extend(chunks.into_iter().take(count));
+        Poll::Ready(Ok(self.read_ahead.pop_front()))
     }
 
     /// Bytes of complete frames that have arrived; empty if that is nothing.
@@ -385,7 +403,7 @@ impl quic::RecvStream for RecvStream {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Self::Buf>, StreamErrorIncoming>> {
         while !self.ended {
-            let read = pin!(self.stream.read_chunk(usize::MAX)).poll(cx);
+            let read = self.poll_next(cx);
             let taken = match ready!(read).map_err(of_read)? {
                 Some(chunk) => self.take(chunk),
                 None => {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use h3::ConnectionState;
@@ -224,16 +225,17 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// The next bytes, never empty; `None` after the last.
-    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, ClientError> {
+    pub(crate) fn poll_chunk(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, ClientError>> {
         loop {
-            let received = self.stream.recv_data().await;
+            let received = ready!(self.stream.poll_recv_data(cx));
             let received = received.map_err(|error| self.end.of_stream(error))?;
             let Some(mut data) = received else {
-                return if self.left.is_none_or(|left| left == 0) {
-                    Ok(None)
-                } else {
-                    Err(ClientError::Incomplete)
-                };
+                let is_whole = self.left.is_none_or(|left| left == 0);
+                let end = if is_whole { Ok(None) } else { Err(ClientError::Incomplete) };
+                return Poll::Ready(end);
             };
             // It is one piece, so this copies nothing.
             let chunk = data.copy_to_bytes(data.remaining());
@@ -241,7 +243,7 @@ impl Answer {
                 *left = left.checked_sub(chunk.len() as u64).ok_or(ClientError::Incomplete)?;
             }
             if !chunk.is_empty() {
-                return Ok(Some(chunk));
+                return Poll::Ready(Ok(Some(chunk)));
             }
         }
     }

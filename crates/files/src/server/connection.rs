@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use super::admission::{Admission, HandshakeSlot, Slot, Verdict};
 use super::answer::{answer, refuse};
 use super::configs::Configs;
+use super::lanes::Lanes;
 use super::log::Log;
 use super::open::Open;
 use super::stats::{Counters, ServerStats};
@@ -158,7 +159,12 @@ impl Shared {
 }
 
 /// Takes clients until the endpoint is closed.
-pub(super) async fn accept(endpoint: Endpoint, admission: Arc<Admission>, shared: Arc<Shared>) {
+pub(super) async fn accept(
+    endpoint: Endpoint,
+    admission: Arc<Admission>,
+    lanes: Arc<Lanes>,
+    shared: Arc<Shared>,
+) {
     while let Some(incoming) = endpoint.accept().await {
         if shared.is_ending() {
             incoming.refuse();
@@ -168,7 +174,7 @@ pub(super) async fn accept(endpoint: Endpoint, admission: Arc<Admission>, shared
         match admission.decide(incoming.remote_address().ip(), validated) {
             Verdict::Accept(slot, handshake) => {
                 shared.counters.admitted.add(1);
-                tokio::spawn(serve(incoming, slot, handshake, shared.clone()));
+                lanes.enter().spawn(serve(incoming, slot, handshake, shared.clone()));
             }
             Verdict::Retry => {
                 shared.counters.retries.add(1);

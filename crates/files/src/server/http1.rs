@@ -148,8 +148,8 @@ async fn give(body: Body, to: &mut Sender<Bytes, io::Error>, given: &mut u64) ->
         let most = (length - *given).min(BLOCK_BYTES as u64) as usize;
         let block = match &body {
             Body::File(file) => {
-                match read(&file.disk, file.file.clone(), file.from + *given, most).await {
-                    Ok(block) => Bytes::from(block),
+                match read(&file.disk, &file.file, file.from + *given, most).await {
+                    Ok(block) => block,
                     Err(SendError::CutOff) => return Outcome::CutOff,
                     Err(SendError::Read(error)) => return Outcome::Unreadable(error),
                     Err(SendError::Stalled | SendError::Write(_)) => return Outcome::Stalled,

@@ -8,6 +8,7 @@ mod configs;
 mod connection;
 mod http;
 mod http1;
+mod lanes;
 mod limits;
 mod log;
 mod open;
@@ -44,6 +45,7 @@ use crate::{
 };
 use admission::Admission;
 use configs::{Configs, Transports};
+use lanes::Lanes;
 
 /// Longest time that [`Server::shutdown`] waits until the close of the connections was sent.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -97,6 +99,9 @@ pub struct ServerOptions {
     /// the handshake (RFC 9000 section 9.6); port 0 takes a free one. Nobody begins a connection
     /// there.
     pub preferred_address: PreferredAddress,
+    /// Other runtimes, of one thread each, that connections run on beside the one around
+    /// [`Server::bind`]; each connection stays on one. None by default.
+    pub lanes: Vec<tokio::runtime::Handle>,
     /// Directory in which each connection leaves its qlog, a file with a descriptor of its own as
     /// long as the connection is open. For a diagnosis, and not for a server that strangers reach.
     #[cfg(feature = "qlog")]
@@ -118,6 +123,7 @@ impl Default for ServerOptions {
             secret: None,
             versions: QuicVersions::V1AndV2,
             preferred_address: PreferredAddress::default(),
+            lanes: Vec::new(),
             #[cfg(feature = "qlog")]
             qlog: None,
         }
@@ -166,6 +172,7 @@ pub struct Server {
     preferred_address: PreferredAddress,
     shared: Arc<Shared>,
     admission: Arc<Admission>,
+    lanes: Arc<Lanes>,
 }
 
 impl Server {
@@ -255,8 +262,12 @@ impl Server {
             configs,
         ));
         let admission = Admission::new(&limits);
-        tokio::spawn(connection::accept(endpoint.clone(), admission.clone(), shared.clone()));
-        Ok(Self { endpoint, address, preferred_address, shared, admission })
+        let own = tokio::runtime::Handle::try_current().map_err(|_| ServeError::NoRuntime)?;
+        let lanes = Arc::new(Lanes::of(own, options.lanes));
+        let accept =
+            connection::accept(endpoint.clone(), admission.clone(), lanes.clone(), shared.clone());
+        tokio::spawn(accept);
+        Ok(Self { endpoint, address, preferred_address, shared, admission, lanes })
     }
 
     /// The address that it listens on, with the port that it has.
@@ -280,6 +291,7 @@ impl Server {
         ServerStats {
             connections: connections as u64,
             unvalidated_handshakes: handshakes as u64,
+            tasks: self.lanes.tasks(),
             ..self.shared.stats()
         }
     }

@@ -16,6 +16,8 @@ pub struct ServerStats {
     pub answers: u64,
     /// Files that are open now.
     pub open_files: u64,
+    /// Tasks of the server's runtimes now, those of others on them included.
+    pub tasks: u64,
     /// Connections that were admitted.
     pub admitted: u64,
     /// Connections that were refused because of the limit.
@@ -93,6 +95,7 @@ impl Counters {
             unvalidated_handshakes: 0,
             answers: 0,
             open_files: 0,
+            tasks: 0,
             admitted: self.admitted.get(),
             refused: self.refused.get(),
             retries: self.retries.get(),

@@ -1,6 +1,7 @@
 //! Bulk transfers over loopback, without a path between: what a stack's own work costs. Each
 //! transfer is of the stack's own server and client, and the senders take turns, so that what the
-//! machine does meanwhile meets all of them.
+//! machine does meanwhile meets all of them. All servers have the data in memory or read the same
+//! file, and all clients drop it.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -14,7 +15,7 @@ use nix::unistd::{SysconfVar, sysconf};
 use serde::Serialize;
 
 use super::install::{SERVED, SERVED_BYTES};
-use super::recipe::{FILES_DIR, Places, Recipe};
+use super::recipe::{Ends, FILES_DIR, Places, Recipe};
 use fullpipe_lab::output::table::Table;
 use fullpipe_lab::process::Process;
 
@@ -38,11 +39,46 @@ pub struct BulkRun {
     pub client_cpu_s: f64,
 }
 
-/// A sender's transfers.
+/// Where a server has its data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BulkSource {
+    /// In its memory: nothing is read.
+    Memory,
+    /// In a file, which is in the system's memory.
+    File,
+}
+
+impl BulkSource {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Memory, Self::File];
+
+    /// Its name in tables and switches.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::File => "file",
+        }
+    }
+}
+
+/// A way to transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct BulkCase {
+    /// Where the server has the data.
+    pub source: BulkSource,
+    /// Threads that each end may use for the connection. `fullpipe get` has one always.
+    pub threads: u32,
+}
+
+/// A sender's transfers of one case.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct BulkSender {
     /// Its name.
     pub name: String,
+    #[serde(flatten)]
+    #[allow(missing_docs)]
+    pub case: BulkCase,
     /// One for each round.
     pub runs: Vec<BulkRun>,
     /// The first failure, after which it has no more transfers.
@@ -54,7 +90,7 @@ pub struct BulkSender {
 pub struct BulkReport {
     /// Bytes of each transfer.
     pub bytes: u64,
-    /// The sender that the others are compared with: the first.
+    /// The sender that the others are compared with, in the same case: the first.
     pub base: String,
     /// In the order of the arguments.
     pub senders: Vec<BulkSender>,
@@ -73,6 +109,8 @@ pub struct BulkFigures {
     pub server_cpu_s_per_gb: f64,
     /// The goodput beside the base's: the ratio of the medians.
     pub ratio: Option<f64>,
+    /// The processor time beside the base's: the median of the ratios of each round.
+    pub cpu_ratio: Option<f64>,
 }
 
 /// Reads the file that servers serve, so that the first transfer does not wait for the disk's
@@ -84,13 +122,25 @@ pub fn read_served(root: &Path) -> io::Result<u64> {
     io::copy(&mut fs::File::open(root.join(FILES_DIR).join(SERVED))?, &mut io::sink())
 }
 
+fn ends(recipe: &Recipe, source: BulkSource) -> Option<&Ends> {
+    match source {
+        BulkSource::Memory => recipe.bulk.memory.as_ref(),
+        BulkSource::File => recipe.bulk.file.as_ref(),
+    }
+}
+
+/// True if a stack can do a bulk transfer with its data there.
+pub fn has_bulk(recipe: &Recipe, source: BulkSource) -> bool {
+    ends(recipe, source).is_some()
+}
+
 /// Transfers a gigabyte once.
 ///
 /// # Errors
 /// A program does not start, or fails, or `stop` was set: in one line.
 pub fn bulk_once(
     recipe: &Recipe,
-    cc: &str,
+    (cc, case): (&str, BulkCase),
     root: &Path,
     itself: &Path,
     stop: &AtomicBool,
@@ -100,12 +150,13 @@ pub fn bulk_once(
     let command = |template: &str| {
         let line = recipe.filled(template, places);
         let line = line.replace("{server}", "127.0.0.1").replace("{port}", &port.to_string());
+        let line = line.replace("{threads}", &case.threads.to_string());
         made(&line).ok_or(line)
     };
-    let Some(client) = &recipe.bulk else {
-        return Err("has no client that fetches a number of bytes".to_owned());
+    let Some(ends) = ends(recipe, case.source) else {
+        return Err(format!("has no bulk transfer from {}", case.source.name()));
     };
-    let (server, client) = (command(&recipe.server)?, command(client)?);
+    let (server, client) = (command(&ends.server)?, command(&ends.client)?);
     let (mut server, said) = Process::start_apart(server).map_err(|e| format!("server: {e}"))?;
     let begin = Instant::now();
     while !listens(port) {
@@ -193,29 +244,42 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
+impl BulkSender {
+    fn median_of(&self, value: fn(&BulkRun) -> f64) -> Option<f64> {
+        median(self.runs.iter().map(value).collect())
+    }
+}
+
+impl BulkRun {
+    fn cpu_s(&self) -> f64 {
+        self.server_cpu_s + self.client_cpu_s
+    }
+}
+
 impl BulkReport {
-    /// Of senders with these names, without a transfer.
-    pub fn new(names: impl IntoIterator<Item = String>) -> Self {
-        let sender = |name| BulkSender { name, runs: Vec::new(), error: None };
-        let senders: Vec<BulkSender> = names.into_iter().map(sender).collect();
+    /// Of senders with these names in these cases, without a transfer.
+    pub fn new(senders: impl IntoIterator<Item = (String, BulkCase)>) -> Self {
+        let sender = |(name, case)| BulkSender { name, case, runs: Vec::new(), error: None };
+        let senders: Vec<BulkSender> = senders.into_iter().map(sender).collect();
         let base = senders.first().map(|sender| sender.name.clone()).unwrap_or_default();
         Self { bytes: SERVED_BYTES, base, senders, interrupted: false }
     }
 
     /// A sender's medians; `None` if it has no transfer.
     pub fn figures(&self, sender: &BulkSender) -> Option<BulkFigures> {
-        let of = |sender: &BulkSender, value: fn(&BulkRun) -> f64| {
-            median(sender.runs.iter().map(value).collect())
-        };
         let gigabytes = self.bytes as f64 / 1e9;
-        let goodput_gbps = of(sender, |run| run.goodput_gbps)?;
-        let base = self.senders.iter().find(|other| other.name == self.base);
-        let base = base.and_then(|base| of(base, |run| run.goodput_gbps));
+        let goodput_gbps = sender.median_of(|run| run.goodput_gbps)?;
+        let is_base = |other: &&BulkSender| other.name == self.base && other.case == sender.case;
+        let base = self.senders.iter().find(is_base);
+        let base_gbps = base.and_then(|base| base.median_of(|run| run.goodput_gbps));
+        let rounds = base.map_or(&[][..], |base| &base.runs).iter().zip(&sender.runs);
+        let cpu_ratios = rounds.map(|(base, own)| own.cpu_s() / base.cpu_s()).collect();
         Some(BulkFigures {
             goodput_gbps,
-            cpu_s_per_gb: of(sender, |run| run.server_cpu_s + run.client_cpu_s)? / gigabytes,
-            server_cpu_s_per_gb: of(sender, |run| run.server_cpu_s)? / gigabytes,
-            ratio: base.map(|base| goodput_gbps / base),
+            cpu_s_per_gb: sender.median_of(BulkRun::cpu_s)? / gigabytes,
+            server_cpu_s_per_gb: sender.median_of(|run| run.server_cpu_s)? / gigabytes,
+            ratio: base_gbps.map(|base| goodput_gbps / base),
+            cpu_ratio: median(cpu_ratios),
         })
     }
 
@@ -223,26 +287,34 @@ impl BulkReport {
     pub fn table(&self) -> Table {
         let header = vec![
             ("sender", ""),
+            ("data in", ""),
+            ("threads", ""),
             ("goodput", "Gbit/s"),
             ("", "least"),
             ("", "most"),
             ("beside", "the first"),
             ("processor", "s/GB"),
             ("", "server"),
+            ("beside", "the first"),
             ("runs", ""),
         ];
         let row = |sender: &BulkSender| {
             let figures = self.figures(sender)?;
             let goodput = || sender.runs.iter().map(|run| run.goodput_gbps);
             let show = |value: f64| format!("{value:.2}");
+            let beside =
+                |ratio: Option<f64>| ratio.map_or_else(String::new, |ratio| format!("{ratio:.3}"));
             Some(vec![
                 sender.name.clone(),
+                sender.case.source.name().to_owned(),
+                sender.case.threads.to_string(),
                 show(figures.goodput_gbps),
                 show(goodput().fold(f64::INFINITY, f64::min)),
                 show(goodput().fold(0.0, f64::max)),
-                figures.ratio.map_or_else(String::new, |ratio| format!("{ratio:.3}")),
+                beside(figures.ratio),
                 show(figures.cpu_s_per_gb),
                 show(figures.server_cpu_s_per_gb),
+                beside(figures.cpu_ratio),
                 sender.runs.len().to_string(),
             ])
         };
@@ -262,22 +334,34 @@ mod tests {
             server_cpu_s: cpu,
             client_cpu_s: 2.0 * cpu,
         };
-        let sender = |name: &str, runs| BulkSender { name: name.to_owned(), runs, error: None };
+        let case = |source| BulkCase { source, threads: 1 };
+        let sender = |name: &str, source, runs| BulkSender {
+            name: name.to_owned(),
+            case: case(source),
+            runs,
+            error: None,
+        };
+        let (memory, file) = (BulkSource::Memory, BulkSource::File);
         let report = BulkReport {
             bytes: 1_000_000_000,
             base: "a".to_owned(),
             senders: vec![
-                sender("a", vec![run(2.0, 1.0), run(4.0, 2.0), run(100.0, 3.0)]),
-                sender("b", vec![run(8.0, 1.0)]),
-                sender("c", vec![]),
+                sender("a", memory, vec![run(2.0, 1.0), run(4.0, 2.0), run(100.0, 3.0)]),
+                sender("b", memory, vec![run(8.0, 2.0), run(8.0, 1.0)]),
+                sender("c", memory, vec![]),
+                sender("b", file, vec![run(1.0, 1.0)]),
             ],
             interrupted: false,
         };
         let a = report.figures(&report.senders[0]).expect("it has runs");
         assert_eq!((a.goodput_gbps, a.cpu_s_per_gb, a.ratio), (2.0, 6.0, Some(1.0)));
-        let b = report.figures(&report.senders[1]).expect("it has a run");
-        assert_eq!((b.server_cpu_s_per_gb, b.ratio), (1.0, Some(0.5)));
-        assert_eq!(report.table().rows.len(), 2, "one has none");
+        let b = report.figures(&report.senders[1]).expect("it has runs");
+        assert_eq!((b.server_cpu_s_per_gb, b.ratio), (1.5, Some(0.5)));
+        // Twice as much in the first round, and half as much in the second.
+        assert_eq!(b.cpu_ratio, Some(1.25));
+        let alone = report.figures(&report.senders[3]).expect("it has a run");
+        assert_eq!((alone.ratio, alone.cpu_ratio), (None, None), "the first has no file");
+        assert_eq!(report.table().rows.len(), 3, "one has none");
     }
 
     #[test]

@@ -11,7 +11,10 @@ mod run;
 
 pub use outcome::now;
 
-pub use bulk::{BulkFigures, BulkReport, BulkRun, BulkSender, bulk_once, read_served};
+pub use bulk::{
+    BulkCase, BulkFigures, BulkReport, BulkRun, BulkSender, BulkSource, bulk_once, has_bulk,
+    read_served,
+};
 pub use install::{Installed, NotInstalled, folder, install, installed};
 pub use outcome::{Missing, PeerPath, PeerRun, PeersReport, Sender};
 pub use page::{render, tables};

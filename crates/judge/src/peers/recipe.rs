@@ -38,8 +38,9 @@ pub struct Recipe {
     pub(super) server: String,
     pub(super) client: String,
     pub(super) sends: String,
-    /// A client that fetches a gigabyte and ends, if there is one.
-    pub(super) bulk: Option<String>,
+    /// The ends of a bulk transfer over loopback, where there are some.
+    #[serde(default)]
+    pub(super) bulk: Bulk,
     /// A command that is one end of a case of `fullpipe interop`; what it is told stands in
     /// docs/interop.md.
     pub(super) interop: Option<String>,
@@ -47,6 +48,22 @@ pub struct Recipe {
     pub interop_alpn: Option<String>,
     /// Its congestion controls.
     pub cc: Vec<String>,
+}
+
+/// The ends of bulk transfers, by where the server has the data.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Bulk {
+    pub(super) memory: Option<Ends>,
+    pub(super) file: Option<Ends>,
+}
+
+/// Templates of a server, and of a client that fetches a gigabyte and ends.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ends {
+    pub(super) server: String,
+    pub(super) client: String,
 }
 
 #[derive(Deserialize)]
@@ -238,7 +255,10 @@ mod tests {
             let places = Places { root: Path::new("/a b"), itself: Path::new("/c/d"), cc: "x" };
             let commands =
                 recipe.install.iter().chain([&recipe.says, &recipe.server, &recipe.client]);
-            let commands = commands.chain(&recipe.interop);
+            let bulk = [&recipe.bulk.memory, &recipe.bulk.file].into_iter().flatten();
+            let bulk: Vec<&String> = bulk.flat_map(|ends| [&ends.server, &ends.client]).collect();
+            assert!(bulk.iter().all(|one| one.contains("{port}")), "{bulk:?}");
+            let commands = commands.chain(&recipe.interop).chain(bulk);
             for command in commands {
                 let filled = recipe.filled(command, places);
                 assert!(shlex::split(&filled).is_some_and(|words| !words.is_empty()), "{filled}");

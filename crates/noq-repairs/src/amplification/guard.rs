@@ -6,6 +6,10 @@
 //! A datagram is a connection's by its connection ID ([`peer`](super::peer)). What is of none, and
 //! what is of one whose handshake is under way, counts for the address alone: answers to first
 //! packets, Retry, Version Negotiation and stateless resets share what came from there.
+//!
+//! An address is one of IP and a port, as the RFC has it. Another port begins with no bytes
+//! received, so that whoever takes many gets no more to one IP than three times what came from it.
+//! One count for all ports would let a host behind the same NAT use up, or fill, another one's.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

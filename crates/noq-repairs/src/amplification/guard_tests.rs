@@ -76,6 +76,33 @@ fn three_times_and_not_a_byte_more() {
     assert!(permit(&guard, from, &answer));
 }
 
+/// Before a connection is validated, and on one that is and whose packets come from ever new ports.
+#[test]
+fn another_port_gives_no_room() {
+    let guard = Guard::default();
+    let now = Instant::now();
+    let (mut received, mut sent) = (0, 0);
+    let moving = validated_peer(&guard, address(1), &[SERVER]);
+    let answer = packet(0, &CLIENT, &SECOND, 100);
+    for round in 0..200 {
+        // A port is used again after some others, and more of them than are remembered.
+        let from = address(1000 + round % 70);
+        let first = packet(0, &SECOND, &CLIENT, 120);
+        guard.received(from, &first, now);
+        received += first.len();
+        let more = data(&SERVER, 50);
+        guard.received(from, &more, now);
+        received += more.len();
+        for _ in 0..20 {
+            sent += if permit(&guard, from, &answer) { answer.len() } else { 0 };
+            let is_permitted = moving.permit(from, &answer) == Some(Permit::Yes);
+            sent += if is_permitted { answer.len() } else { 0 };
+        }
+    }
+    assert!(sent <= FACTOR as usize * received, "{sent} for {received}");
+    assert!(sent > received, "something was sent: {sent}");
+}
+
 #[test]
 fn a_handshake_packet_with_the_servers_connection_id_validates_its_own_address_only() {
     let guard = Guard::default();

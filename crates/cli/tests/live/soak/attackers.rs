@@ -1,15 +1,18 @@
 //! Clients that are not honest, each kind in a thread of its own.
 
-use std::net::UdpSocket;
+use std::io::Write;
+use std::net::{TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::{Soak, count};
 use crate::common::{Running, fullpipe, text};
-use crate::raw::{RawClient, config};
+use crate::raw::{RawClient, bytes_within, config, config_of};
+use noq_proto::VarInt;
 
 /// Of each second, the part in which garbage comes as fast as the machine can send it. The whole
 /// second would leave one of two processors to everything else.
@@ -17,7 +20,8 @@ const BURST: Duration = Duration::from_millis(150);
 
 pub(crate) fn start(soak: &Arc<Soak>, dir: &Path) -> Vec<JoinHandle<()>> {
     let mut all: Vec<JoinHandle<()>> = Vec::new();
-    for attack in [garbage, half_open, stalled] {
+    let attacks = [garbage, half_open, stalled, spoofed, unfinished, reset, over_tcp];
+    for attack in attacks {
         let soak = soak.clone();
         all.push(std::thread::spawn(move || attack(&soak)));
     }
@@ -74,6 +78,90 @@ fn stalled(soak: &Soak) {
         }
         soak.pause(Duration::from_secs(5));
     }
+}
+
+/// A client that repeats short packets in the names of former clients (RFC 9000 section 9.3.1).
+fn spoofed(soak: &Soak) {
+    while soak.goes_on() {
+        let [Some(mut attacker), Some(victim)] = [(); 2].map(|()| connected(soak, b"hq-interop"))
+        else {
+            continue;
+        };
+        let socket = &victim.socket;
+        bytes_within(socket, Duration::from_millis(50));
+        for _ in 0..100 {
+            attacker.connection.ping();
+            for datagram in attacker.datagrams() {
+                if socket.send_to(&datagram, soak.server).is_ok() {
+                    soak.spoofed.fetch_add(datagram.len() as u64, Ordering::Relaxed);
+                }
+            }
+            soak.reflected
+                .fetch_add(bytes_within(socket, Duration::from_millis(2)), Ordering::Relaxed);
+        }
+        soak.reflected
+            .fetch_add(bytes_within(socket, Duration::from_millis(200)), Ordering::Relaxed);
+    }
+}
+
+/// Settings and headers that come a byte a datagram and do not end, until the server closes.
+fn unfinished(soak: &Soak) {
+    while soak.goes_on() {
+        let Some(mut client) = connected(soak, b"h3") else { continue };
+        let control = client.open_uni();
+        // A control stream, and SETTINGS and HEADERS of 16,383 bytes.
+        [0, 4, 0x7f, 0xff].into_iter().for_each(|byte| client.byte(control, byte));
+        let request = client.request(&[1, 0x7f, 0xff], false);
+        while soak.goes_on() && client.lost.is_none() {
+            client.byte(control, 0x40);
+            request.into_iter().for_each(|request| client.byte(request, 0));
+            count(&soak.unfinished);
+            soak.pause(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Requests that are reset at once.
+fn reset(soak: &Soak) {
+    while soak.goes_on() {
+        let Some(mut client) = connected(soak, b"hq-interop") else { continue };
+        let end = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < end && client.lost.is_none() {
+            while let Some(id) = client.request(b"GET /20000000\r\n", false) {
+                // That it is over is no concern.
+                let _ = client.connection.send_stream(id).reset(VarInt::from_u32(0));
+                let _ = client.connection.recv_stream(id).stop(VarInt::from_u32(0));
+                count(&soak.reset);
+            }
+            client.drive(Duration::from_millis(20));
+        }
+        client.close(b"");
+        client.transmit();
+        soak.pause(Duration::from_secs(1));
+    }
+}
+
+/// Connections over TCP that begin a request and never end it.
+fn over_tcp(soak: &Soak) {
+    while soak.goes_on() {
+        let open = || TcpStream::connect(soak.tcp).ok();
+        let mut all: Vec<TcpStream> = std::iter::repeat_with(open).take(100).flatten().collect();
+        for stream in &mut all {
+            // What the server closes is closed.
+            let _ = stream.write_all(b"GET /20000000 HTTP/1.1\r\nhost: ");
+            count(&soak.over_tcp);
+        }
+        soak.pause(Duration::from_secs(4));
+    }
+}
+
+/// A client whose handshake is done, where the machine has time for one.
+fn connected(soak: &Soak, alpn: &[u8]) -> Option<RawClient> {
+    let mut client = RawClient::new(soak.server, config_of(alpn, 1452, alpn == b"h3"));
+    client.drive_until(Duration::from_secs(5), |client| client.connected);
+    // What the server sends behind its handshake.
+    client.drive(Duration::from_millis(50));
+    client.connected.then_some(client)
 }
 
 /// Downloads that are killed on their way.

@@ -26,6 +26,8 @@ const LINE: Duration = Duration::from_secs(5);
 /// State that all threads share.
 struct Soak {
     server: std::net::SocketAddr,
+    /// Where it serves over TCP.
+    tcp: std::net::SocketAddr,
     over: AtomicBool,
     /// Files that came whole, and their bytes.
     files: AtomicU64,
@@ -39,6 +41,15 @@ struct Soak {
     half_open: AtomicU64,
     stalled: AtomicU64,
     killed: AtomicU64,
+    /// Bytes in former clients' names, and what the server sent to these.
+    spoofed: AtomicU64,
+    reflected: AtomicU64,
+    /// Bytes of frames that do not end.
+    unfinished: AtomicU64,
+    /// Requests that were reset at once.
+    reset: AtomicU64,
+    /// Connections over TCP.
+    over_tcp: AtomicU64,
 }
 
 impl Soak {
@@ -90,10 +101,14 @@ fn what_the_server_holds_stays_the_same_for_as_long_as_it_runs() {
         "--stall-timeout=10s",
         "--handshake-timeout=5s",
         "--request-timeout=5s",
+        "--tcp=127.0.0.1:0",
     ];
     let server = serve(dir.path(), &args);
+    let tcp = server.line.split("tcp://").nth(1).and_then(|rest| rest.split(' ').next());
+    let tcp = tcp.and_then(|address| address.parse().ok()).expect("it is announced");
     let soak = Arc::new(Soak {
         server: server.address,
+        tcp,
         over: AtomicBool::new(false),
         files: AtomicU64::new(0),
         bytes: AtomicU64::new(0),
@@ -103,6 +118,11 @@ fn what_the_server_holds_stays_the_same_for_as_long_as_it_runs() {
         half_open: AtomicU64::new(0),
         stalled: AtomicU64::new(0),
         killed: AtomicU64::new(0),
+        spoofed: AtomicU64::new(0),
+        reflected: AtomicU64::new(0),
+        unfinished: AtomicU64::new(0),
+        reset: AtomicU64::new(0),
+        over_tcp: AtomicU64::new(0),
     });
     let attackers = attackers::start(&soak, dir.path());
     let downloads = Downloads::start(soak.clone(), dir.path(), CLIENTS);
@@ -118,6 +138,19 @@ fn what_the_server_holds_stays_the_same_for_as_long_as_it_runs() {
     assert!(rest.descriptors <= first.descriptors + 8, "descriptors stay: {rest}");
     assert_flat(&samples);
     let (files, again) = (soak.files.load(Ordering::Relaxed), soak.again.load(Ordering::Relaxed));
+    let [spoofed, reflected, unfinished, reset, over_tcp] =
+        [&soak.spoofed, &soak.reflected, &soak.unfinished, &soak.reset, &soak.over_tcp]
+            .map(|counter| counter.load(Ordering::Relaxed));
+    println!(
+        "{spoofed} bytes in others' names, {reflected} sent to those; {unfinished} bytes of frames \
+         without an end, {reset} requests reset, {over_tcp} connections over TCP"
+    );
+    for (what, happened) in
+        [("spoofed", spoofed), ("unfinished", unfinished), ("reset", reset), ("over TCP", over_tcp)]
+    {
+        assert!(happened > 0, "nothing was {what}");
+    }
+    assert!(reflected <= 3 * spoofed, "{reflected} bytes were sent for {spoofed}");
     assert!(files > 100, "{files} files are no soak");
     // Of the connections that get another port while packets are lost, noq gives up a few:
     // docs/serving.md.

@@ -1,8 +1,12 @@
-//! A sender over quinn: the server answers each stream with data without an end, the client reads
-//! it.
+//! A sender over quinn: the server answers each stream with data without an end, or with a file, and
+//! the client reads it. THREADS is the number of threads that the runtime has.
 
+use std::fs::File;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+
+use bytes::Bytes;
 
 use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -18,14 +22,31 @@ const PROTOCOL: &[u8] = b"peer";
 /// Flow control is not to be what limits the sender.
 const WINDOW: u32 = 64 << 20;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<()> {
+/// Bytes of one write, and of one read from the file.
+const BLOCK: usize = 64 << 10;
+
+/// Chunks that one look at the stream takes.
+const CHUNKS: usize = 64;
+
+fn main() -> Result<()> {
+    let threads: usize = std::env::var("THREADS").map_or(Ok(1), |threads| threads.parse())?;
+    let mut builder = match threads {
+        1 => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    builder.worker_threads(threads).enable_all().build()?.block_on(run())
+}
+
+async fn run() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["server", address, algorithm] => server(address.parse()?, algorithm).await,
+        ["server", address, algorithm] => server(address.parse()?, algorithm, None).await,
+        ["server", address, algorithm, file] => {
+            server(address.parse()?, algorithm, Some(Arc::new(File::open(file)?))).await
+        }
         ["client", address] => client(address.parse()?, u64::MAX).await,
         ["client", address, bytes] => client(address.parse()?, bytes.parse()?).await,
-        _ => Err("write: server ADDRESS ALGORITHM, or client ADDRESS [BYTES]".into()),
+        _ => Err("write: server ADDRESS ALGORITHM [FILE], or client ADDRESS [BYTES]".into()),
     }
 }
 
@@ -37,7 +58,7 @@ fn transport() -> TransportConfig {
     transport
 }
 
-async fn server(address: SocketAddr, algorithm: &str) -> Result<()> {
+async fn server(address: SocketAddr, algorithm: &str, file: Option<Arc<File>>) -> Result<()> {
     let own = rcgen::generate_simple_self_signed(vec!["peer".to_owned()])?;
     let key = PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
     let mut crypto = rustls::ServerConfig::builder()
@@ -56,17 +77,41 @@ async fn server(address: SocketAddr, algorithm: &str) -> Result<()> {
     config.transport_config(Arc::new(transport));
     let endpoint = Endpoint::server(config, address)?;
     while let Some(incoming) = endpoint.accept().await {
+        let file = file.clone();
         tokio::spawn(async move {
-            let (mut stream, _) = incoming.await?.accept_bi().await?;
-            let data = vec![0; 64 << 10];
-            loop {
-                stream.write_all(&data).await?;
+            let connection = incoming.await?;
+            let (mut stream, _) = connection.accept_bi().await?;
+            match file {
+                Some(file) => send_file(&mut stream, &file).await?,
+                None => {
+                    let data = Bytes::from(vec![0; BLOCK]);
+                    loop {
+                        stream.write_chunk(data.clone()).await?;
+                    }
+                }
             }
-            #[allow(unreachable_code)]
+            stream.finish()?;
+            // Until the client has all of it.
+            stream.stopped().await?;
             Result::Ok(())
         });
     }
     Ok(())
+}
+
+/// Reads without a thread of its own: the file is in memory.
+async fn send_file(stream: &mut quinn::SendStream, file: &File) -> Result<()> {
+    let mut at = 0;
+    loop {
+        let mut data = vec![0; BLOCK];
+        let read = file.read_at(&mut data, at)?;
+        if read == 0 {
+            return Ok(());
+        }
+        data.truncate(read);
+        stream.write_chunk(data.into()).await?;
+        at += read as u64;
+    }
 }
 
 /// Reads to the end, or until it has so many bytes.
@@ -82,12 +127,11 @@ async fn client(address: SocketAddr, bytes: u64) -> Result<()> {
     let connection = endpoint.connect_with(config, address, "peer")?.await?;
     let (mut send, mut receive) = connection.open_bi().await?;
     send.write_all(b"?").await?;
-    let mut data = vec![0; 256 << 10];
     let mut got = 0;
-    while got < bytes
-        && let Some(more) = receive.read(&mut data).await?
-    {
-        got += more as u64;
+    while got < bytes {
+        let mut chunks = [const { Bytes::new() }; CHUNKS];
+        let Some(count) = receive.read_chunks(&mut chunks).await? else { break };
+        got += chunks[..count].iter().map(|chunk| chunk.len() as u64).sum::<u64>();
     }
     Ok(())
 }

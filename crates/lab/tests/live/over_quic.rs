@@ -121,8 +121,8 @@ fn each_stack_moves_exactly_the_bytes_of_flows_with_their_own_algorithms() {
     }
 }
 
-/// All applications against the way of the others, over each stack. It asserts no rate: a busy
-/// machine may be late.
+/// All applications against the way of the others, over each stack. It asserts no rate, but some
+/// bytes of each before its stop.
 fn each_stack_carries_every_application_up() {
     for backend in STACKS {
         let up = |name: &str, app: &str| {
@@ -163,7 +163,7 @@ fn each_stack_carries_every_application_up() {
         assert!(of(3, "completion_ms.min") >= Some(20.0), "{backend}: {:?}", r.flows[3].metrics);
         assert!(of(4, "completion_ms.min") >= Some(40.0), "{backend}: {:?}", r.flows[4].metrics);
         assert!(of(1, "latency_ms.min") >= Some(10.0), "{backend}: {:?}", r.flows[1].metrics);
-        // 5 Mbit/s carry what goes down alone. Of that the link says how much.
+        // 5 Mbit/s carry what goes down alone.
         assert!(figure(&r, "utilization") <= 1.02, "{backend}: {:?}", r.metrics);
     }
 }
@@ -361,9 +361,8 @@ fn cross_traffic_far_away_ends_and_short_connections_share_a_link() {
 }
 
 fullpipe_testkit::tests! {
-    []
-        each_stack_moves_exactly_the_bytes_of_flows_with_their_own_algorithms,
-        each_stack_carries_every_application_up;
+    [] each_stack_moves_exactly_the_bytes_of_flows_with_their_own_algorithms;
+    timed [] each_stack_carries_every_application_up;
     long timed []
         a_run_by_time_ends_at_its_time_and_its_figures_agree,
         a_run_by_volume_moves_exactly_that,

@@ -399,7 +399,7 @@ impl Link {
                         let is_held = direction == Direction::Up && !model.way_back.is_short();
                         let port = is_held.then(|| self.client_port(&delivered)).flatten();
                         due.extend(match port {
-                            Some(port) => model.way_back.hold(port, delivered),
+                            Some(port) => model.way_back.hold(&[port], delivered),
                             None => Some(delivered),
                         });
                     }

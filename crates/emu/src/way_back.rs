@@ -38,7 +38,7 @@ impl<P> Ord for Held<P> {
 /// Packets that left the uplink and have not arrived.
 #[derive(Debug)]
 pub(crate) struct WayBack<P> {
-    /// By the client's port.
+    /// By a port at either end.
     delays: HashMap<u16, Duration>,
     held: BinaryHeap<Reverse<Held<P>>>,
     number: u64,
@@ -49,7 +49,7 @@ impl<P> WayBack<P> {
         Self { delays: HashMap::new(), held: BinaryHeap::new(), number: 0 }
     }
 
-    /// Packets of the client with this port take so much longer from now on.
+    /// Packets with this port take so much longer from now on.
     pub(crate) fn set_delay(&mut self, port: u16, delay: Duration) {
         self.delays.insert(port, delay);
     }
@@ -59,9 +59,11 @@ impl<P> WayBack<P> {
         self.delays.is_empty()
     }
 
-    /// Holds a packet of this client; gives back one that is not held.
-    pub(crate) fn hold(&mut self, port: u16, mut packet: Delivered<P>) -> Option<Delivered<P>> {
-        let Some(delay) = self.delays.get(&port) else { return Some(packet) };
+    /// Holds a packet with these ports; gives back one that is not held.
+    pub(crate) fn hold(&mut self, ports: &[u16], mut packet: Delivered<P>) -> Option<Delivered<P>> {
+        let Some(delay) = ports.iter().find_map(|port| self.delays.get(port)) else {
+            return Some(packet);
+        };
         packet.at += *delay;
         self.number += 1;
         self.held.push(Reverse(Held { at: packet.at, number: self.number, packet }));

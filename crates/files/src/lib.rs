@@ -22,7 +22,7 @@ mod transport;
 
 pub use bulk::bulk_block;
 pub use client::{Alpn, Client, ClientError, ClientOptions, Connector, Response, UnknownAlpn};
-pub use content::{Content, Made, Maker, Piece};
+pub use content::Content;
 pub use fullpipe_noq::{CongestionControl, TransportSettings};
 pub use fullpipe_noq_repairs::{
     Handshake, NoPreferredAddress, PreferredAddress, QuicVersions, UnknownVersions,

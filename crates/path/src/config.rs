@@ -216,7 +216,7 @@ pub enum ElementConfig {
     /// Every packet that comes from a start, inclusive, to an end, exclusive, is gone. In ascending
     /// order and not overlapping.
     Blackhole(Vec<(Duration, Duration)>),
-    /// Every packet that comes while the value is true is gone.
+    /// Every packet that comes while the value is true is gone; none before the series starts.
     BlackholeSeries(Series<bool>),
     /// Bits of a packet change with this probability: it goes on, and is delivered as corrupted.
     Corruption(Probability),

@@ -104,7 +104,11 @@ impl Loss {
 
 /// Swallows everything from the start of an outage to its end.
 #[derive(Debug)]
-pub(crate) struct Blackhole(Schedule<bool>);
+pub(crate) struct Blackhole {
+    outages: Schedule<bool>,
+    /// Nothing is swallowed before this, although a series may begin with an outage.
+    start: Instant,
+}
 
 impl Blackhole {
     pub(crate) fn new(outages: &[(Duration, Duration)]) -> Self {
@@ -114,14 +118,14 @@ impl Blackhole {
             steps.pop_if(|(at, _)| at == from);
             steps.extend([(*from, true), (*to, false)]);
         }
-        Self(Schedule::new(&steps))
+        Self { outages: Schedule::new(&steps), start: Instant::default() }
     }
 
     pub(crate) fn series(series: &Series<bool>) -> Self {
-        Self(Schedule::of(series))
+        Self { outages: Schedule::of(series), start: Instant::default() + series.start() }
     }
 
     pub(crate) fn swallows(&mut self, now: Instant) -> bool {
-        self.0.at(now)
+        now >= self.start && self.outages.at(now)
     }
 }

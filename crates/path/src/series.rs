@@ -53,7 +53,8 @@ impl<V> Series<V> {
         Series { steps, period: self.period, start: self.start }
     }
 
-    /// The time at which it starts; until then the first value holds.
+    /// The time at which it starts; until then the first value holds. Outages are different: see
+    /// [`ElementConfig::BlackholeSeries`](crate::ElementConfig::BlackholeSeries).
     pub fn start(&self) -> Duration {
         self.start
     }

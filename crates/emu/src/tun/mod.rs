@@ -369,10 +369,10 @@ impl TunLink {
         WireView(Arc::clone(&self.shared))
     }
 
-    /// Packets of the client's socket with this port take so much longer from now on, after the
+    /// Packets of the client from this port, or to it, take so much longer from now on, after the
     /// uplink.
-    pub fn set_extra_delay(&self, client_port: u16, delay: Duration) {
-        self.shared.model().way_back.set_delay(client_port, delay);
+    pub fn set_extra_delay(&self, port: u16, delay: Duration) {
+        self.shared.model().way_back.set_delay(port, delay);
     }
 
     /// Stops the link, removes the namespaces, and returns the report.

@@ -261,9 +261,10 @@ impl Worker {
                         self.due.push(delivered);
                     }
                     Event::Delivered(delivered) => {
-                        // Of the two ports that name a flow, the first is the sender's.
-                        let port = (ip::header(&delivered.payload).flow >> 16) as u16;
-                        self.due.extend(model.way_back.hold(port, delivered));
+                        // A flow is named by the sender's port and the receiver's.
+                        let flow = ip::header(&delivered.payload).flow;
+                        let ports = [(flow >> 16) as u16, flow as u16];
+                        self.due.extend(model.way_back.hold(&ports, delivered));
                     }
                     Event::Dropped(dropped) => self.pool.push(dropped.payload),
                 }

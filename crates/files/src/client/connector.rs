@@ -214,9 +214,6 @@ impl Connector {
     fn config(&self, tls: Arc<dyn crypto::ClientConfig>) -> noq::ClientConfig {
         let mut config = noq::ClientConfig::new(tls);
         config.transport_config(self.transport.clone()).token_store(self.tokens.clone());
-        if let Some(id) = self.options.first_connection_id {
-            config.initial_dst_cid_provider(Arc::new(move || noq::ConnectionId::new(&id)));
-        }
         config
     }
 

@@ -53,10 +53,6 @@ pub struct ClientOptions {
     /// True if a connection moves to the server's preferred address (RFC 9000 section 9.6) once the
     /// handshake is done. A connection of an endpoint that it shares with others stays in any case.
     pub migration: bool,
-    /// The connection ID of the first packet, by which a server can tell this connection from
-    /// others before the handshake ([`ServerOptions::choose`](crate::ServerOptions)). `None`, the
-    /// default, takes an unpredictable one, as RFC 9000 section 7.2 demands outside of tests.
-    pub first_connection_id: Option<[u8; 8]>,
 }
 
 impl Default for ClientOptions {
@@ -70,7 +66,6 @@ impl Default for ClientOptions {
             alpn: Alpn::default(),
             versions: QuicVersions::default(),
             migration: true,
-            first_connection_id: None,
         }
     }
 }

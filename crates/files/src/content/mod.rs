@@ -4,12 +4,8 @@ mod dir;
 mod read;
 mod send;
 
-use std::fmt::Debug;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Instant;
 
-use bytes::Bytes;
 use dir::{Directory, Disk, OpenFile};
 
 use crate::ServeError;
@@ -30,31 +26,10 @@ pub enum Content {
     Bulk,
 }
 
-/// Data that is made while it is sent, by whoever runs the server: see
-/// [`ServerOptions::made`](crate::ServerOptions::made).
-pub trait Made: Send + Sync + Debug {
-    /// The next piece; asked for when the stream took the one before, or its time has come.
-    fn next(&mut self, now: Instant) -> Piece;
-}
-
-/// A piece of [`Made`] data.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Piece {
-    /// These bytes.
-    Write(Bytes),
-    /// Nothing before this time.
-    Wait(Instant),
-    /// There is no more.
-    End,
-}
-
-/// Makes the data of a path; `None` for a path that is not its own.
-pub type Maker = Arc<dyn Fn(&str) -> Option<Box<dyn Made>> + Send + Sync>;
-
 /// [`Content`] that was opened once.
 pub(crate) enum Source {
     Directory(Directory),
-    Bulk(Option<Maker>),
+    Bulk,
 }
 
 /// The answer to one request.
@@ -62,7 +37,6 @@ pub(crate) enum Source {
 pub(crate) enum Body {
     File(OpenFile),
     Bulk { bytes: u64 },
-    Made(Box<dyn Made>),
 }
 
 impl Body {
@@ -74,7 +48,6 @@ impl Body {
         match self {
             Self::File(file) => Some(file.bytes),
             Self::Bulk { bytes } => Some(*bytes).filter(|bytes| *bytes < u64::MAX),
-            Self::Made(_) => None,
         }
     }
 
@@ -82,7 +55,7 @@ impl Body {
     pub(crate) fn stamp(&self) -> Option<&Stamp> {
         match self {
             Self::File(file) => Some(&file.stamp),
-            Self::Bulk { .. } | Self::Made(_) => None,
+            Self::Bulk { .. } => None,
         }
     }
 
@@ -95,22 +68,16 @@ impl Body {
                 Self::File(file)
             }
             Self::Bulk { .. } => Self::Bulk { bytes },
-            other => other,
         }
     }
 }
 
 impl Source {
-    /// `open_files` bounds the files that are open at one time; `made` is beside
-    /// [`Content::Bulk`].
-    pub(crate) fn new(
-        content: Content,
-        open_files: usize,
-        made: Option<Maker>,
-    ) -> Result<Self, ServeError> {
+    /// `open_files` bounds the files that are open at one time.
+    pub(crate) fn new(content: Content, open_files: usize) -> Result<Self, ServeError> {
         match content {
             Content::Dir(dir) => Directory::open(&dir, open_files).map(Self::Directory),
-            Content::Bulk => Ok(Self::Bulk(made)),
+            Content::Bulk => Ok(Self::Bulk),
         }
     }
 
@@ -118,17 +85,14 @@ impl Source {
     pub(crate) fn open_files(&self) -> usize {
         match self {
             Self::Directory(directory) => directory.open_files(),
-            Self::Bulk(_) => 0,
+            Self::Bulk => 0,
         }
     }
 
     pub(crate) async fn open(&self, path: &str) -> Result<Body, Refusal> {
         match self {
             Self::Directory(directory) => directory.find(path).await,
-            Self::Bulk(made) => match made.as_ref().and_then(|made| made(path)) {
-                Some(made) => Ok(Body::Made(made)),
-                None => bulk_length(path).map(|bytes| Body::Bulk { bytes }),
-            },
+            Self::Bulk => bulk_length(path).map(|bytes| Body::Bulk { bytes }),
         }
     }
 }

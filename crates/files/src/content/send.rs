@@ -15,7 +15,7 @@ use noq::{SendStream, WriteError};
 use tokio::time::{Instant, Sleep};
 
 use super::read::{PIECE_BYTES, read, read_pieces};
-use super::{Body, Made, OpenFile, Piece};
+use super::{Body, OpenFile};
 use crate::bulk::bulk_block;
 use crate::server::Window;
 
@@ -97,17 +97,6 @@ impl<'a> Sending<'a> {
         match body {
             Body::File(file) => self.file(file).await,
             Body::Bulk { bytes } => self.bulk(bytes).await,
-            Body::Made(made) => self.made(made).await,
-        }
-    }
-
-    async fn made(&mut self, mut made: Box<dyn Made>) -> Result<(), SendError> {
-        loop {
-            match made.next(std::time::Instant::now()) {
-                Piece::Write(bytes) => self.write_chunk(bytes).await?,
-                Piece::Wait(until) => tokio::time::sleep_until(until.into()).await,
-                Piece::End => return Ok(()),
-            }
         }
     }
 

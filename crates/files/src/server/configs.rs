@@ -20,9 +20,6 @@ use crate::transport::log_to;
 pub struct Arrival {
     /// The address that it comes from.
     pub address: SocketAddr,
-    /// The connection ID that it chose for its first packet (RFC 9000 section 7.2). The two ends
-    /// can agree on it beforehand ([`ClientOptions::first_connection_id`](crate::ClientOptions)).
-    pub connection_id: noq::ConnectionId,
 }
 
 /// The parts of which transport configurations are made.
@@ -83,8 +80,7 @@ impl Configs {
     pub(super) fn of(&self, incoming: &Incoming) -> Arc<ServerConfig> {
         let http3 = may_speak_http3(incoming);
         let usual = if http3 { &self.http3 } else { &self.hq };
-        let arrival =
-            Arrival { address: incoming.remote_address(), connection_id: incoming.orig_dst_cid() };
+        let arrival = Arrival { address: incoming.remote_address() };
         let chosen = self.choose.as_ref().and_then(|choose| choose(&arrival));
         let mut config = ServerConfig::clone(usual);
         if let Some((congestion, seed)) = chosen {

@@ -39,8 +39,6 @@ async fn answer<T>(request: &Request<T>, shared: &Shared) -> (Response<()>, Body
         false => shared.source.open(request.uri().path()).await,
     };
     let body = match opened {
-        // HTTP says how long an answer is before its data, which has not been made then.
-        Ok(Body::Made(_)) => return (empty(StatusCode::NOT_FOUND), Body::EMPTY),
         Ok(body) => body,
         Err(refusal) => {
             let status = StatusCode::from_u16(refusal.status());

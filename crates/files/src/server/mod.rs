@@ -38,7 +38,7 @@ pub use record::{OnRequest, RequestRecord};
 pub use stats::ServerStats;
 pub(crate) use window::Window;
 
-use crate::content::{Maker, Source};
+use crate::content::Source;
 use crate::{
     CongestionControl, Content, PreferredAddress, QuicVersions, Secret, ServerTls, TlsError,
     TransportSettings,
@@ -84,9 +84,6 @@ pub struct ServerOptions {
     pub choose: Option<Choose>,
     /// Another controller for connections that `choose` has none for.
     pub choose_by_name: Option<ChooseByName>,
-    /// Other data than that of [`Content::Bulk`], beside it: for measurements, and over
-    /// `hq-interop` alone, where data ends with its stream.
-    pub made: Option<Maker>,
     /// Limits on the resources that clients can make the server hold.
     pub limits: Limits,
     /// Secret from which the keys of stateless resets and tokens are derived. `None` makes new keys
@@ -118,7 +115,6 @@ impl Default for ServerOptions {
             on_request: None,
             choose: None,
             choose_by_name: None,
-            made: None,
             limits: Limits::default(),
             secret: None,
             versions: QuicVersions::V1AndV2,
@@ -219,7 +215,7 @@ impl Server {
         options: ServerOptions,
     ) -> Result<Self, ServeError> {
         let limits = options.limits;
-        let source = Source::new(content, limits.open_files, options.made)?;
+        let source = Source::new(content, limits.open_files)?;
         let address = socket.local_addr().map_err(ServeError::Socket)?;
         let secret = options.secret.map_or_else(Secret::random, Ok).map_err(ServeError::Secret)?;
         let keys = secret.at(address);

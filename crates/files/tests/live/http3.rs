@@ -1,13 +1,11 @@
 //! HTTP/3 between the own client and the own server.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use crate::common::{begun, fetch, sha256, start, write_file};
 use fullpipe_files::noq::ConnectionError;
 use fullpipe_files::{
-    Alpn, Client, ClientError, ClientOptions, Content, Made, Maker, Piece, ServerOptions,
-    bulk_block,
+    Alpn, Client, ClientError, ClientOptions, Content, ServerOptions, bulk_block,
 };
 use fullpipe_testkit::PATIENCE;
 
@@ -118,41 +116,6 @@ async fn data_without_an_end_flows_until_the_client_stops() {
     assert_eq!(fetch(&client, "/bulk/10").await.expect("a body"), &bulk_block()[..10]);
 }
 
-/// Pieces from the last to the first.
-#[derive(Debug)]
-struct Pieces(Vec<Piece>);
-
-impl Made for Pieces {
-    fn next(&mut self, _: Instant) -> Piece {
-        self.0.pop().unwrap_or(Piece::End)
-    }
-}
-
-#[tokio::main]
-async fn data_that_is_made_while_it_is_sent_comes_whole_beside_bulk() {
-    let made: Maker = Arc::new(|path| {
-        let now = Instant::now();
-        let soon = Piece::Wait(now + Duration::from_millis(5));
-        let pieces = vec![Piece::Write("later".into()), soon, Piece::Write("now, ".into())];
-        (path == "/made").then(|| Box::new(Pieces(pieces)) as Box<dyn Made>)
-    });
-    for alpn in [Alpn::HqInterop, Alpn::H3] {
-        let options = ServerOptions { made: Some(made.clone()), ..ServerOptions::default() };
-        let (server, verify) = start(Content::Bulk, options);
-        let options = ClientOptions { alpn, ..ClientOptions::default() };
-        let client = Client::connect(server.local_addr(), "localhost", &verify, options).await;
-        let client = client.expect("a connection");
-        let body = fetch(&client, "/made").await;
-        if alpn == Alpn::H3 {
-            let error = body.expect_err("HTTP/3 does not have it");
-            assert!(matches!(error, ClientError::Status { code: 404 }), "{error}");
-        } else {
-            assert_eq!(body.expect("a body"), b"now, later");
-        }
-        assert_eq!(fetch(&client, "/bulk/10").await.expect("a body").len(), 10);
-    }
-}
-
 #[tokio::main]
 async fn unidirectional_streams_are_for_http_3_alone_and_few() {
     for (alpn, streams) in [(Alpn::HqInterop, 0), (Alpn::H3, 3)] {
@@ -178,6 +141,5 @@ fullpipe_testkit::tests! {
     [] a_server_that_ends_finishes_an_answer_over_http_3;
     [] a_server_that_stops_says_that_nothing_is_wrong_in_the_words_of_the_protocol;
     [] data_without_an_end_flows_until_the_client_stops;
-    [] data_that_is_made_while_it_is_sent_comes_whole_beside_bulk;
     [] unidirectional_streams_are_for_http_3_alone_and_few;
 }

@@ -3,8 +3,6 @@
 use fullpipe_cc::Duration;
 #[cfg(feature = "transports")]
 use fullpipe_emu::EmuError;
-#[cfg(feature = "transports")]
-use fullpipe_files::{ServeError, TlsError};
 use fullpipe_sim::SimError;
 
 use crate::scenario::{Cc, KernelCc};
@@ -75,14 +73,8 @@ pub enum RunError {
     Socket(std::io::Error),
     #[error("no such simulation: {0}")]
     Sim(#[from] SimError),
-    #[cfg(feature = "transports")]
-    #[error("the server failed: {0}")]
-    Server(#[from] ServeError),
     #[error("the server failed: {0}")]
     Stack(Box<dyn std::error::Error + Send + Sync>),
-    #[cfg(feature = "transports")]
-    #[error("the server has no certificate: {0}")]
-    Tls(#[from] TlsError),
     #[error("the server has no certificate: {0}")]
     Certificate(Box<dyn std::error::Error + Send + Sync>),
     #[error("no threads to run on: {0}")]

@@ -22,8 +22,8 @@ pub(crate) enum Feature {
     CrossTraffic,
     /// A flow that other programs make.
     Program,
-    /// A flow that goes up, with its application's name in a scenario, where it has one.
-    Upwards(Option<&'static str>),
+    /// A flow that goes up.
+    Upwards,
     RateTrace,
     /// A path longer than a handshake waits for.
     LongPath,
@@ -69,8 +69,7 @@ impl fmt::Display for Feature {
             Self::LateStart => f.write_str("a run without a flow that starts at 0s"),
             Self::Chain => f.write_str("more than one link"),
             Self::Route => f.write_str("a route"),
-            Self::Upwards(None) => f.write_str("direction = \"up\""),
-            Self::Upwards(Some(app)) => write!(f, "direction = \"up\" of app {app}"),
+            Self::Upwards => f.write_str("direction = \"up\""),
             Self::Program => f.write_str("a program"),
             Self::CrossTraffic => f.write_str("cross traffic"),
             Self::RateTrace => f.write_str("a rate trace"),

@@ -82,7 +82,7 @@ pub(super) fn needs_of_flow(flow: &FlowTable, place: &str, needs: &mut Vec<Need>
         need(Feature::Route, "route");
     }
     if flow.direction == Way::Up {
-        need(Feature::Upwards(flow.app.as_ref().map(|app| app.name())), "direction");
+        need(Feature::Upwards, "direction");
     }
     if let Some(app) = &flow.app {
         need(Feature::Application(app.name()), "app");

@@ -151,6 +151,53 @@ fn each_stack_moves_exactly_the_bytes_of_flows_with_their_own_algorithms() {
     }
 }
 
+/// All applications against the way of the others, over each stack. It asserts no rate, but some
+/// bytes of each before its stop.
+fn each_stack_carries_every_application_up() {
+    for backend in STACKS {
+        let up = |name: &str, app: &str| {
+            format!(
+                "[[flow]]\nname = \"{name}\"\ncc = \"bbr3\"\ndirection = \"up\"\nstop = \"600ms\"\n\
+                 app = {app}\n"
+            )
+        };
+        let text = format!(
+            "[path]\nrate = \"5mbit\"\nrtt = \"20ms\"\nbuffer = \"2bdp\"\n\
+             up = [{{ bottleneck = {{ rate = \"40mbit\", buffer = \"200kB\" }} }}]\n{}{}{}{}{}\
+             [[flow]]\nname = \"file\"\ncc = \"cubic\"\ndirection = \"up\"\n\
+             app = {{ bytes = \"700001B\" }}\n\
+             [[flow]]\nname = \"down\"\ncc = \"bbr3\"\napp = {{ bytes = \"100001B\" }}\n",
+            up("bulk", "\"bulk\""),
+            up("call", "{ rate_limited = { rate = \"800kbit\", write = \"1000B\" } }"),
+            up("steps", "{ on_off = { on = \"100ms\", off = \"100ms\" } }"),
+            up("rpc", "{ request_response = { response = \"20kB\", think = \"20ms\" } }"),
+            up("web", "{ short_flows = { bytes = \"9kB\", every = \"40ms\" } }"),
+        );
+        let plan = plan(&text);
+        plan.check_backend(backend, "x.toml").expect("it has all of this");
+        let over = RunOptions { backend, rows: Some(500), ..RunOptions::default() };
+        let r = run_point(&plan, 0, &over, &AtomicBool::new(false), &mut |_| ()).expect("a result");
+        let of = |flow: usize, name: &str| r.flows[flow].metrics[name];
+        for (i, flow) in r.flows.iter().enumerate() {
+            assert!(of(i, "completed_bytes") > Some(0.0), "{backend}, {}", flow.name);
+        }
+        for flow in [0, 1, 2, 3] {
+            let seen = states(&r, flow);
+            assert!(seen.contains(&"Startup"), "{backend}: the sender's of flow {flow}: {seen:?}");
+        }
+        assert_eq!(of(5, "completed_bytes"), Some(700_001.0), "{backend}");
+        assert_eq!(of(6, "completed_bytes"), Some(100_001.0), "{backend}");
+        let web = of(4, "completed_bytes").expect("bytes") / 9e3;
+        assert_eq!(web.fract(), 0.0, "{backend}: each of the connections has its last byte");
+        // A round trip alone, and with the handshake before it.
+        assert!(of(3, "completion_ms.min") >= Some(20.0), "{backend}: {:?}", r.flows[3].metrics);
+        assert!(of(4, "completion_ms.min") >= Some(40.0), "{backend}: {:?}", r.flows[4].metrics);
+        assert!(of(1, "latency_ms.min") >= Some(10.0), "{backend}: {:?}", r.flows[1].metrics);
+        // 5 Mbit/s carry what goes down alone.
+        assert!(figure(&r, "utilization") <= 1.02, "{backend}: {:?}", r.metrics);
+    }
+}
+
 fn a_run_by_time_ends_at_its_time_and_its_figures_agree() {
     let [noq, quinn, s2n] = STACKS;
     for (backend, name) in [
@@ -345,6 +392,7 @@ fn cross_traffic_far_away_ends_and_short_connections_share_a_link() {
 
 fullpipe_testkit::tests! {
     [] each_stack_moves_exactly_the_bytes_of_flows_with_their_own_algorithms;
+    timed [] each_stack_carries_every_application_up;
     long timed []
         a_run_by_time_ends_at_its_time_and_its_figures_agree,
         a_run_by_volume_moves_exactly_that,

@@ -60,6 +60,14 @@ fn ours_and_the_kernels_have_each_application() {
             "linux:cubic",
             "app = { short_flows = { bytes = \"9kB\", every = \"40ms\" } }\nreceiver = \"user\"",
         ),
+        (
+            "linux:cubic",
+            "app = { short_flows = { bytes = \"9kB\", every = \"40ms\" } }\ndirection = \"up\"",
+        ),
+        (
+            "cubic",
+            "app = { short_flows = { bytes = \"9kB\", every = \"40ms\" } }\ndirection = \"up\"",
+        ),
         ("cubic", "app = { on_off = { on = \"100ms\", off = \"100ms\" } }\ndirection = \"up\""),
         ("cubic", "app = { rate_limited = { rate = \"400kbit\", write = \"1000B\" } }"),
         (

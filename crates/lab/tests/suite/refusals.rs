@@ -27,15 +27,8 @@ fn a_stack_refuses_what_it_does_not_have() {
             "cc = \"quinn:bbr\"",
             "quinn:bbr does not run over quic:s2n; write --backend quic:quinn",
         ),
-        (
-            BackendChoice::QUINN,
-            "cc = \"bbr3\"\ndirection = \"up\"",
-            "direction = \"up\" does not run over quic:quinn; write --backend sim or quic:noq",
-        ),
     ] {
-        let up = "up = [{ bottleneck = { rate = \"10mbit\" } }]";
-        let text =
-            format!("path = {{ rate = \"10mbit\", rtt = \"40ms\", {up} }}\n[[flow]]\n{flow}\n");
+        let text = format!("path = {{ rate = \"10mbit\", rtt = \"40ms\" }}\n[[flow]]\n{flow}\n");
         let plan = Plan::parse(&text, "x.toml", "x", "".as_ref(), Edition::default());
         let refusal = plan.expect("sound").check_backend(backend, "x.toml").expect_err(says);
         assert!(refusal.to_string().contains(says), "{refusal}");
@@ -74,16 +67,11 @@ fn a_handshake_is_not_asked_to_wait_for_a_flow_of_half_a_minute() {
 #[cfg(target_os = "linux")]
 fn tcp_on_a_device_refuses_what_it_does_not_have() {
     for (flow, says) in [
-        (
-            "direction = \"up\"\napp = { short_flows = { bytes = \"9kB\", every = \"1s\" } }",
-            "direction = \"up\" of app short_flows does not run over tcp:user-tun; write --backend sim",
-        ),
         ("mss = 1000", "mss does not run over tcp:user-tun"),
         ("cc = \"noq:bbr3\"", "noq:bbr3 does not run over tcp:user-tun; write --backend quic"),
     ] {
-        let up = "up = [{ bottleneck = { rate = \"9mbit\" } }]";
         let text = format!(
-            "path = {{ rate = \"9mbit\", rtt = \"9ms\", {up} }}\ncc = \"bbr3\"\n[[flow]]\n{flow}\n"
+            "path = {{ rate = \"9mbit\", rtt = \"9ms\" }}\ncc = \"bbr3\"\n[[flow]]\n{flow}\n"
         );
         let plan = Plan::parse(&text, "x.toml", "x", Path::new(""), Edition::default());
         let plan = plan.unwrap_or_else(|e| panic!("{e}"));

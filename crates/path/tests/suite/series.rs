@@ -112,6 +112,16 @@ fn an_outage_comes_back_in_every_round() {
     assert!(drain(&mut path).1.is_empty(), "told when they were sent");
 }
 
+#[test]
+fn an_outage_at_the_beginning_of_a_series_waits_for_its_start() {
+    let outages = series(vec![(0, true), (30, false)], 100).later(ns(200));
+    let mut path = path(vec![ElementConfig::BlackholeSeries(outages)]);
+    let passes = |now: &u64| path.send(at(*now), 100, *now).is_ok();
+    let passed: Vec<u64> =
+        [0, 199, 200, 229, 230, 299, 300, 330].into_iter().filter(passes).collect();
+    assert_eq!(passed, [0, 199, 230, 299, 330]);
+}
+
 /// One walk for many times, beside a sum for each of them.
 #[test]
 fn bytes_until_many_times_are_those_until_each() {

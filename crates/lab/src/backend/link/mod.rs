@@ -9,7 +9,7 @@ use std::time;
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_emu::{EmuError, Emulator};
 use fullpipe_path::{PathStats, Queue};
-use fullpipe_traffic::SentPacket;
+use fullpipe_traffic::{Direction, SentPacket};
 use hdrhistogram::Histogram;
 
 #[cfg(target_os = "linux")]
@@ -25,11 +25,25 @@ use crate::scenario::{LinkKind, Scenario};
 
 pub use path::RealPath;
 
-/// The direction of the data at one moment.
+/// The link at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LinkSample {
+    /// The queue of what goes down.
     pub(super) queue: Queue,
+    /// The queue of what goes up; of netem, which has none there, it is empty.
+    pub(super) uplink_queue: Queue,
+    /// The counters of what goes down.
     pub(super) stats: PathStats,
+}
+
+impl LinkSample {
+    /// The queue that data in this direction passes.
+    pub(super) fn queue_of(&self, direction: Direction) -> Queue {
+        match direction {
+            Direction::Down => self.queue,
+            Direction::Up => self.uplink_queue,
+        }
+    }
 }
 
 /// A running link.
@@ -137,6 +151,7 @@ impl Link {
     pub(super) fn sample(&self) -> Result<LinkSample, RunError> {
         let of_model = |now: fullpipe_emu::LinkSample| LinkSample {
             queue: now.downlink.queue,
+            uplink_queue: now.uplink.queue,
             stats: now.downlink.stats,
         };
         Ok(match self {
@@ -150,7 +165,7 @@ impl Link {
                 stats.arrived.packets = now.arrived_packets;
                 stats.tail_dropped.packets = now.tail_dropped_packets;
                 stats.random_lost.packets = now.random_lost_packets;
-                LinkSample { queue: now.queue, stats }
+                LinkSample { queue: now.queue, uplink_queue: Queue::default(), stats }
             }
         })
     }
@@ -185,7 +200,7 @@ impl Link {
 #[cfg(target_os = "linux")]
 fn burst_gap(path: &RealPath) -> Duration {
     let packet = u64::from(fullpipe_path::MTU_BYTES);
-    path.slowest().map_or(Duration::ZERO, |rate| rate.time_for(packet / 2))
+    path.slowest(Direction::Down).map_or(Duration::ZERO, |rate| rate.time_for(packet / 2))
 }
 
 /// The path as netem has it: random loss, a rate with a plain buffer, and a delay.

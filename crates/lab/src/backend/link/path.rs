@@ -9,7 +9,7 @@ use fullpipe_path::{
     CrossSource, CrossTraffic, ElementConfig, LossConfig, MTU_BYTES, PathConfig, QueueConfig,
     QueueLimit, RateConfig,
 };
-use fullpipe_traffic::{Stream, stream_seed};
+use fullpipe_traffic::{Direction, Stream, stream_seed};
 
 use crate::scenario::{Run, Scenario};
 
@@ -83,9 +83,16 @@ impl RealPath {
         self.cross.iter().map(|(traffic, seed)| CrossSource::new(later(traffic), *seed)).collect()
     }
 
-    /// The rate of the slowest element; nothing without one.
-    pub(crate) fn slowest(&self) -> Option<Rate> {
-        self.rates().filter(|rate| *rate > Rate::ZERO).min()
+    fn way(&self, direction: Direction) -> &PathConfig {
+        match direction {
+            Direction::Down => &self.downlink,
+            Direction::Up => &self.uplink,
+        }
+    }
+
+    /// The rate of the slowest element of a direction; nothing without one.
+    pub(crate) fn slowest(&self, direction: Direction) -> Option<Rate> {
+        self.rates(direction).filter(|rate| *rate > Rate::ZERO).min()
     }
 
     /// The longest round trip without queues.
@@ -93,16 +100,19 @@ impl RealPath {
         self.downlink.least_delay() + self.uplink.least_delay() + self.extra_rtt
     }
 
-    /// Capacity of the path with full buffers, in bytes.
-    pub(crate) fn holds(&self) -> u64 {
-        let fastest = self.rates().max().unwrap_or(Rate::ZERO);
-        fastest.bytes_in(self.rtt()).saturating_add(self.buffers())
+    /// Capacity of the path with full buffers, for data in this direction, in bytes.
+    pub(crate) fn holds(&self, direction: Direction) -> u64 {
+        let fastest = self.rates(direction).max().unwrap_or(Rate::ZERO);
+        fastest.bytes_in(self.rtt()).saturating_add(self.buffers(direction))
     }
 
-    /// Time to drain a full buffer.
+    /// Time to drain the full buffers of both directions.
     pub(crate) fn drain_time(&self) -> Duration {
-        self.slowest()
-            .map_or(Duration::ZERO, |rate| rate.time_for(self.buffers()).min(LONGEST_DRAIN))
+        let time = |direction| {
+            let drain = |rate: Rate| rate.time_for(self.buffers(direction)).min(LONGEST_DRAIN);
+            self.slowest(direction).map_or(Duration::ZERO, drain)
+        };
+        time(Direction::Down) + time(Direction::Up)
     }
 
     /// Delay from the start of the link to the first request, for a path with changes at fixed
@@ -126,13 +136,14 @@ impl RealPath {
         if !has_times && self.cross.is_empty() {
             return Duration::ZERO;
         }
-        let packets = self.slowest().map_or(Duration::ZERO, |rate| rate.time_for(HANDSHAKE_BYTES));
+        let slowest = Direction::BOTH.into_iter().filter_map(|way| self.slowest(way)).min();
+        let packets = slowest.map_or(Duration::ZERO, |rate| rate.time_for(HANDSHAKE_BYTES));
         HANDSHAKE_TIME + self.rtt().times(HANDSHAKE_RTTS) + packets
     }
 
     /// Every rate that a bottleneck or a bucket has at some time.
-    fn rates(&self) -> impl Iterator<Item = Rate> + '_ {
-        self.downlink.row.iter().flat_map(|element| match element {
+    fn rates(&self, direction: Direction) -> impl Iterator<Item = Rate> + '_ {
+        self.way(direction).row.iter().flat_map(|element| match element {
             ElementConfig::Bottleneck { rate: RateConfig::Constant(rate), .. }
             | ElementConfig::Policer { rate, .. }
             | ElementConfig::Shaper { rate, .. } => vec![*rate],
@@ -149,8 +160,8 @@ impl RealPath {
         })
     }
 
-    fn buffers(&self) -> u64 {
-        let queues = self.downlink.row.iter().filter_map(|element| match element {
+    fn buffers(&self, direction: Direction) -> u64 {
+        let queues = self.way(direction).row.iter().filter_map(|element| match element {
             ElementConfig::Bottleneck { queue, .. } => Some(limit(queue)),
             ElementConfig::Shaper { queue, .. } => Some(*queue),
             _ => None,
@@ -240,7 +251,7 @@ fn shift<V>(steps: &mut [(Duration, V)], lead: Duration) {
 #[cfg(test)]
 mod tests {
     use fullpipe_cc::Instant;
-    use fullpipe_path::{Event, Header, Path};
+    use fullpipe_path::{Ecn, Event, Header, Path, Series};
 
     use super::*;
     use crate::plan::Plan;
@@ -267,7 +278,8 @@ mod tests {
     #[test]
     fn a_path_without_times_needs_no_lead() {
         let constant = path(mbit(10).into());
-        assert_eq!((constant.lead(), constant.holds()), (Duration::ZERO, 100_000));
+        assert_eq!((constant.lead(), constant.holds(Direction::Down)), (Duration::ZERO, 100_000));
+        assert_eq!((constant.holds(Direction::Up), constant.slowest(Direction::Up)), (0, None));
         assert_eq!(constant.drain_time(), Duration::from_millis(40));
     }
 
@@ -315,7 +327,7 @@ mod tests {
         let ms = Duration::from_millis;
         let trace = path(RateConfig::Trace([ms(10), ms(40), ms(100)].into()));
         // Three packets in 100 ms.
-        assert_eq!(trace.slowest(), Some(Rate::from_bits_per_sec(360_000)));
+        assert_eq!(trace.slowest(Direction::Down), Some(Rate::from_bits_per_sec(360_000)));
         assert!(trace.lead() > Duration::ZERO);
         let times: Arc<[Duration]> = [ms(10), ms(40), ms(100)].into();
         let times = rotated(&times, ms(270));
@@ -330,7 +342,7 @@ mod tests {
         let at = Duration::from_secs;
         let steps = vec![(at(0), mbit(10)), (at(20), mbit(20)), (at(40), mbit(10))];
         let path = path(RateConfig::Steps(steps));
-        assert_eq!(path.holds(), 150_000, "of the fastest");
+        assert_eq!(path.holds(Direction::Down), 150_000, "of the fastest");
         let lead = path.lead();
         assert!(lead > at(0) && lead < at(1), "{lead}");
         let ElementConfig::Bottleneck { rate: RateConfig::Steps(steps), .. } =
@@ -340,5 +352,27 @@ mod tests {
         };
         let times: Vec<Duration> = steps.iter().map(|s| s.0).collect();
         assert_eq!(times, [at(0), at(20) + lead, at(40) + lead]);
+    }
+
+    /// Listed once or in rounds, an outage at 0 begins with the first request. A handshake passes.
+    #[test]
+    fn an_outage_at_the_beginning_is_not_there_during_the_lead() {
+        let ms = Duration::from_millis;
+        let rounds = Series::new([(ms(0), true), (ms(30), false)], Some(ms(100)));
+        for outage in [
+            ElementConfig::Blackhole(vec![(ms(0), ms(30)), (ms(100), ms(130))]),
+            ElementConfig::BlackholeSeries(rounds.expect("a series")),
+        ] {
+            let mut path = path(mbit(10).into());
+            path.downlink.row = vec![outage];
+            let lead = path.lead();
+            assert!(lead > Duration::ZERO);
+            let mut link = Path::new(&path.downlink_after(lead)).expect("a path");
+            let header = Header { flow: 0, wire_bytes: 1500, ecn: Ecn::NotEct };
+            let mut passes = |t: Duration| link.send(Instant::default() + t, header, ()).is_ok();
+            assert!(passes(Duration::ZERO) && passes(lead - ms(1)), "the handshake");
+            let after = [0, 29, 30, 99, 100, 129, 130].map(|t| passes(lead + ms(t)));
+            assert_eq!(after, [false, false, true, true, false, false, true]);
+        }
     }
 }

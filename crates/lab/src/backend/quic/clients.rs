@@ -13,11 +13,11 @@ pub(in crate::backend) struct Clients {
 }
 
 impl Clients {
-    pub(super) fn flow(&self, address: SocketAddr) -> Option<usize> {
+    pub(super) fn flow(&self, address: SocketAddr) -> Option<u32> {
         let client = match &self.link {
             Some(link) => link.behind(address)?,
             None => address,
         };
-        self.ports.iter().position(|port| *port == client.port())
+        self.ports.iter().position(|port| *port == client.port()).map(|flow| flow as u32)
     }
 }

@@ -1,20 +1,25 @@
-//! One flow, seen from its receiver: connects, asks for data, counts it.
+//! One flow, seen from its receiver: has it connected, asks for data, counts it.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time;
 
+use bytes::Bytes;
 use fullpipe_cc::Duration;
-use fullpipe_traffic::{Action, Application, Reading, Tally, Traffic};
+use fullpipe_traffic::{Action, Application, Direction, Reading, Tally, Traffic};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::short;
 use super::source::{STAMP_BYTES, instant, path, to_std, written_at};
-use super::stack::{Client, Dialer, FlowError, Response, first_connection_id};
+use super::stack::{Connection, FlowError, Flows, Id, Response, Stack};
 use crate::backend::RunError;
 use crate::backend::realtime::Event;
+
+/// Packets that one look at a stream takes, so that a fast stream is not locked for each of them.
+const CHUNKS_AT_ONCE: usize = 64;
 
 /// Counters and times at the receiver of a flow.
 pub(super) struct Heard {
@@ -63,9 +68,8 @@ impl Heard {
     }
 }
 
-/// Task of a flow: its times, application and connection.
-#[derive(Clone)]
-pub(super) struct FlowTask<D> {
+/// Task of a flow: its times, application and connection. It runs where the receiver is.
+pub(super) struct FlowTask<S: Stack> {
     pub(super) flow: usize,
     pub(super) epoch: time::Instant,
     /// Its first request, after that of the first flow.
@@ -73,10 +77,12 @@ pub(super) struct FlowTask<D> {
     /// Time at which it stops reading.
     pub(super) stop: Option<Duration>,
     pub(super) application: Application,
+    pub(super) direction: Direction,
     pub(super) server: SocketAddr,
-    pub(super) server_name: String,
-    pub(super) dialer: D,
     pub(super) streams: u64,
+    pub(super) flows: Arc<Flows<S::Connection>>,
+    /// The runtime of its client.
+    pub(super) clients: Handle,
     pub(super) heard: Arc<Heard>,
     pub(super) told: mpsc::Sender<Event>,
     /// Of the starts of short connections.
@@ -85,22 +91,46 @@ pub(super) struct FlowTask<D> {
     pub(super) ended: watch::Receiver<bool>,
 }
 
-impl<D: Dialer> FlowTask<D> {
+impl<S: Stack> FlowTask<S> {
     /// Sleeps until a time since the epoch.
     pub(super) fn until(&self, t: Duration) -> tokio::time::Sleep {
         tokio::time::sleep_until((self.epoch + time::Duration::from(t)).into())
     }
 
-    /// Its connection of this number, from the first packet to the end of the handshake.
+    /// The endpoint of its client.
+    pub(super) fn endpoint(&self, socket: UdpSocket) -> Result<S::Endpoint, FlowError> {
+        let _inside = self.clients.enter();
+        S::client(socket, self.flow as u32, &self.flows)
+    }
+
+    /// Its connection of this number, from the first packet to the end of the handshake: the
+    /// receiver's end of it.
     pub(super) async fn connect(
         &self,
-        endpoint: &D::Endpoint,
+        endpoint: &S::Endpoint,
         number: u32,
-    ) -> Result<D::Client, FlowError> {
-        let id = first_connection_id(self.flow, number);
-        self.dialer.connect(endpoint, self.server, &self.server_name, id).await
+    ) -> Result<S::Connection, FlowError> {
+        let id = Id { flow: self.flow as u32, number };
+        let accepted = (self.direction == Direction::Up).then(|| self.flows.accepted(id));
+        let (endpoint, server, flows) = (endpoint.clone(), self.server, self.flows.clone());
+        let connecting =
+            self.clients.spawn(async move { S::connect(&endpoint, server, id, &flows).await });
+        let both = async {
+            let client = connecting.await.map_err(|_| LOST)??;
+            let Some(accepted) = accepted else { return Ok(client) };
+            self.flows.add_sender(id.flow, client);
+            Ok(accepted.await.map_err(|_| LOST)?)
+        };
+        let timeout = self.flows.settings.handshake_timeout;
+        match tokio::time::timeout(timeout.into(), both).await {
+            Ok(connected) => connected,
+            Err(_) => Err(format!("no answer from {server} within {timeout}").into()),
+        }
     }
 }
+
+/// A task neither panics nor is it cancelled while another one waits for it.
+pub(super) const LOST: &str = "internal error: a task ended without a report";
 
 /// Start time of a flow; times are since the epoch.
 pub(super) enum When {
@@ -111,7 +141,7 @@ pub(super) enum When {
 }
 
 /// Carries out the task.
-pub(super) async fn run<D: Dialer>(task: FlowTask<D>, socket: UdpSocket, when: When) {
+pub(super) async fn run<S: Stack>(task: Arc<FlowTask<S>>, socket: UdpSocket, when: When) {
     let (flow, told) = (task.flow, task.told.clone());
     let mut ended = task.ended.clone();
     let work = async {
@@ -121,7 +151,7 @@ pub(super) async fn run<D: Dialer>(task: FlowTask<D>, socket: UdpSocket, when: W
         if let Application::ShortFlows { bytes, .. } = task.application {
             return short::run(&task, socket, when, bytes).await;
         }
-        let client = task.connect(&task.dialer.endpoint(socket)?, 0).await?;
+        let receiver = task.connect(&task.endpoint(socket)?, 0).await?;
         if let When::First { at } = when {
             task.until(at).await;
         }
@@ -132,14 +162,14 @@ pub(super) async fn run<D: Dialer>(task: FlowTask<D>, socket: UdpSocket, when: W
             When::After { zero } => zero,
         };
         match task.stop {
-            None => fetch(&task, &client).await?,
+            None => fetch(&task, &receiver).await?,
             Some(stop) => tokio::select! {
-                done = fetch(&task, &client) => done?,
+                done = fetch(&task, &receiver) => done?,
                 () = task.until(zero + stop) => {}
             },
         }
         let _ = task.told.send(Event::Finished { flow, at: task.epoch.elapsed().into() });
-        client.close().await;
+        receiver.close();
         Ok(())
     };
     tokio::select! {
@@ -148,31 +178,30 @@ pub(super) async fn run<D: Dialer>(task: FlowTask<D>, socket: UdpSocket, when: W
                 let _ = told.send(Event::Failed(RunError::Flow { flow, source }));
             }
         }
-        // Dropping the connection closes it.
         _ = ended.wait_for(|over| *over) => {}
     }
 }
 
-async fn fetch<D: Dialer>(task: &FlowTask<D>, client: &D::Client) -> Result<(), FlowError> {
+async fn fetch<S: Stack>(task: &FlowTask<S>, receiver: &S::Connection) -> Result<(), FlowError> {
     match task.application {
         Application::Bytes(bytes) => {
-            fetch_all(task, client, requests(Some(bytes), task.streams)).await
+            fetch_all(task, receiver, requests(Some(bytes), task.streams)).await
         }
         Application::RateLimited { write_bytes, .. } => {
             let write_bytes = write_bytes.max(STAMP_BYTES as u64);
-            fetch_writes(task, client, write_bytes).await
+            fetch_writes(task, receiver, write_bytes).await
         }
-        Application::OnOff { .. } => fetch_at_times(task, client).await,
-        Application::RequestResponse { .. } => fetch_answers(task, client).await,
+        Application::OnOff { .. } => fetch_at_times(task, receiver).await,
+        Application::RequestResponse { .. } => fetch_answers(task, receiver).await,
         // Short flows have connections of their own.
         Application::Bulk | Application::ShortFlows { .. } => {
-            fetch_all(task, client, requests(None, task.streams)).await
+            fetch_all(task, receiver, requests(None, task.streams)).await
         }
     }
 }
 
 /// The applications of a flow that is connected now.
-fn traffic<D>(task: &FlowTask<D>) -> Traffic {
+fn traffic<S: Stack>(task: &FlowTask<S>) -> Traffic {
     let now = instant(time::Instant::now());
     let mut traffic = Traffic::new(task.application, now, None, task.seed);
     traffic.on_connected(now);
@@ -180,9 +209,9 @@ fn traffic<D>(task: &FlowTask<D>) -> Traffic {
 }
 
 /// Lets data without an end come while the application has some.
-async fn fetch_at_times<D: Dialer>(
-    task: &FlowTask<D>,
-    client: &D::Client,
+async fn fetch_at_times<S: Stack>(
+    task: &FlowTask<S>,
+    receiver: &S::Connection,
 ) -> Result<(), FlowError> {
     let mut traffic = traffic(task);
     while let Some(at) = traffic.wakes() {
@@ -193,7 +222,7 @@ async fn fetch_at_times<D: Dialer>(
         let Some(pause) = traffic.wakes() else { continue };
         // Nobody reads the streams after that. The sender drops what has not left of them, which
         // may be all that a window holds.
-        let all = fetch_all(task, client, requests(None, task.streams));
+        let all = fetch_all(task, receiver, requests(None, task.streams));
         if let Ok(ended) = tokio::time::timeout_at(to_std(pause).into(), all).await {
             ended?;
         }
@@ -202,7 +231,10 @@ async fn fetch_at_times<D: Dialer>(
 }
 
 /// Asks for one answer after the other until the flow is stopped.
-async fn fetch_answers<D: Dialer>(task: &FlowTask<D>, client: &D::Client) -> Result<(), FlowError> {
+async fn fetch_answers<S: Stack>(
+    task: &FlowTask<S>,
+    receiver: &S::Connection,
+) -> Result<(), FlowError> {
     let mut traffic = traffic(task);
     while let Some(at) = traffic.wakes() {
         tokio::time::sleep_until(to_std(at).into()).await;
@@ -210,7 +242,7 @@ async fn fetch_answers<D: Dialer>(task: &FlowTask<D>, client: &D::Client) -> Res
             continue;
         }
         task.heard.asked();
-        fetch_all(task, client, vec![path(task.application)]).await?;
+        fetch_all(task, receiver, vec![path(task.application)]).await?;
         let received = task.heard.received.load(Ordering::Relaxed);
         if let Reading::Answer(time) = traffic.on_read(instant(time::Instant::now()), received) {
             task.heard.completed(time);
@@ -220,40 +252,43 @@ async fn fetch_answers<D: Dialer>(task: &FlowTask<D>, client: &D::Client) -> Res
 }
 
 /// Fetches each path over a stream of its own.
-pub(super) async fn fetch_all<D: Dialer>(
-    task: &FlowTask<D>,
-    client: &D::Client,
+pub(super) async fn fetch_all<S: Stack>(
+    task: &FlowTask<S>,
+    receiver: &S::Connection,
     paths: Vec<String>,
 ) -> Result<(), FlowError> {
     let mut streams = JoinSet::new();
     for path in paths {
-        let mut response = client.get(&path).await?;
+        let mut response = receiver.get(&path).await?;
         let heard = task.heard.clone();
         streams.spawn(async move {
-            while let Some(chunk) = response.chunk().await? {
-                heard.received.fetch_add(chunk.len() as u64, Ordering::Relaxed);
+            let mut chunks = [const { Bytes::new() }; CHUNKS_AT_ONCE];
+            while let Some(count) = response.read(&mut chunks).await? {
+                let bytes: usize = chunks[..count].iter().map(Bytes::len).sum();
+                heard.received.fetch_add(bytes as u64, Ordering::Relaxed);
             }
             Ok::<(), FlowError>(())
         });
     }
     while let Some(ended) = streams.join_next().await {
-        // A stream's task neither panics nor is it cancelled while this one waits for it.
-        ended.map_err(|_| "internal error: a stream's task ended without a report")??;
+        ended.map_err(|_| LOST)??;
     }
     Ok(())
 }
 
 /// Reads writes that carry the time at which they were due, until the flow is stopped.
-async fn fetch_writes<D: Dialer>(
-    task: &FlowTask<D>,
-    client: &D::Client,
+async fn fetch_writes<S: Stack>(
+    task: &FlowTask<S>,
+    receiver: &S::Connection,
     write_bytes: u64,
 ) -> Result<(), FlowError> {
-    let mut response = client.get(&path(task.application)).await?;
+    let mut response = receiver.get(&path(task.application)).await?;
     let mut stamp = [0; STAMP_BYTES];
     // Bytes of the write at hand that were read.
     let mut read = 0;
-    while let Some(mut chunk) = response.chunk().await? {
+    let mut chunk = [Bytes::new()];
+    while response.read(&mut chunk).await?.is_some() {
+        let chunk = &mut chunk[0];
         task.heard.received.fetch_add(chunk.len() as u64, Ordering::Relaxed);
         while !chunk.is_empty() {
             let taken = chunk.split_to(chunk.len().min((write_bytes - read) as usize));

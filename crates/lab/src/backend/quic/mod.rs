@@ -1,19 +1,21 @@
 //! Real QUIC: a server, clients, and a link between them, all in this process. The stack is noq,
-//! quinn or s2n-quic.
+//! quinn or s2n-quic. Data takes either direction: its receiver asks for it, the client or the
+//! server.
 //!
 //! The link has its own thread. The server and the clients have a runtime each, with one worker, so
 //! that neither waits for the other; the calling thread looks at all of them every few
 //! milliseconds.
 
-mod accepted;
 #[cfg(feature = "s2n")]
 mod clients;
 mod flow;
-mod noq;
+pub(super) mod identity;
+pub(super) mod noq;
 #[cfg(feature = "quinn")]
 pub(super) mod quinn;
 #[cfg(feature = "s2n")]
 mod s2n;
+mod senders;
 mod short;
 mod socket;
 mod source;
@@ -79,14 +81,14 @@ impl<S: Stack> Backend for OverQuic<S> {
             Feature::Application(_)
             | Feature::Chain
             | Feature::RateTrace
-            | Feature::CrossTraffic => true,
+            | Feature::CrossTraffic
+            | Feature::Upwards => true,
             Feature::Setting(name) => *name == "extra_rtt",
             Feature::Algorithm(_)
             | Feature::Program
             | Feature::LateStart
             | Feature::Route
-            | Feature::LongPath
-            | Feature::Upwards(_) => false,
+            | Feature::LongPath => false,
         }
     }
 

@@ -1,19 +1,20 @@
 //! Short connections that start at random times, all from one socket.
 
 use std::net::UdpSocket;
+use std::sync::Arc;
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_traffic::{Action, Traffic};
 use tokio::task::JoinSet;
 
-use super::flow::{FlowTask, When, fetch_all, requests};
-use super::stack::{Client, Dialer, FlowError};
+use super::flow::{FlowTask, LOST, When, fetch_all, requests};
+use super::stack::{Connection, FlowError, Stack};
 use crate::backend::realtime::Event;
 
 /// Fetches `bytes` over each connection until the flow is stopped, and then waits for those that
 /// are open.
-pub(super) async fn run<D: Dialer>(
-    task: &FlowTask<D>,
+pub(super) async fn run<S: Stack>(
+    task: &Arc<FlowTask<S>>,
     socket: UdpSocket,
     when: When,
     bytes: u64,
@@ -30,7 +31,7 @@ pub(super) async fn run<D: Dialer>(
     let since_epoch = |time: Duration| Instant::default() + time;
     let stop = task.stop.map(|stop| since_epoch(zero + stop));
     let mut traffic = Traffic::new(task.application, since_epoch(started), stop, task.seed);
-    let endpoint = task.dialer.endpoint(socket)?;
+    let endpoint = task.endpoint(socket)?;
     let mut open = JoinSet::new();
     let mut number = 0;
     while let Some(at) = traffic.wakes() {
@@ -51,22 +52,21 @@ pub(super) async fn run<D: Dialer>(
 }
 
 /// One connection from its first packet to its last byte.
-async fn one<D: Dialer>(
-    task: FlowTask<D>,
-    endpoint: D::Endpoint,
+async fn one<S: Stack>(
+    task: Arc<FlowTask<S>>,
+    endpoint: S::Endpoint,
     number: u32,
     bytes: u64,
 ) -> Result<(), FlowError> {
     let begun: Duration = task.epoch.elapsed().into();
     task.heard.asked();
-    let client = task.connect(&endpoint, number).await?;
-    fetch_all(&task, &client, requests(Some(bytes), task.streams)).await?;
+    let receiver = task.connect(&endpoint, number).await?;
+    fetch_all(&task, &receiver, requests(Some(bytes), task.streams)).await?;
     task.heard.completed(Duration::from(task.epoch.elapsed()) - begun);
-    client.leave();
+    receiver.close();
     Ok(())
 }
 
 fn ended(done: Result<Result<(), FlowError>, tokio::task::JoinError>) -> Result<(), FlowError> {
-    // A connection's task neither panics nor is it cancelled while this one waits for it.
-    done.map_err(|_| "internal error: a connection's task ended without a report")?
+    done.map_err(|_| LOST)?
 }

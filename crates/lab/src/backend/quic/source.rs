@@ -1,19 +1,21 @@
-//! Data of the sender's application: a client asks for it by a path, and the server makes it as the
-//! application's machine says.
+//! Data of the sender's application: the receiver asks for it by a path, and the sender makes it as
+//! the application's machine says.
 
+use std::future::Future;
 use std::sync::OnceLock;
 use std::time;
 
 use bytes::Bytes;
 use fullpipe_cc::{Duration, Instant, Rate};
-use fullpipe_files::{Made, Piece, bulk_block};
 use fullpipe_traffic::{Action, Application, Supply, Traffic};
-#[cfg(any(feature = "quinn", feature = "s2n"))]
-use {super::stack::FlowError, std::future::Future, std::net::SocketAddr};
+
+use super::stack::FlowError;
 
 /// The longest request for such data.
-#[cfg(any(feature = "quinn", feature = "s2n"))]
 pub(super) const REQUEST_BYTES: usize = 64;
+
+/// The data, of which no write of the stack's is longer.
+static BLOCK: [u8; 1 << 16] = [0; 1 << 16];
 
 /// Bytes of the time at the head of each write of [`Application::RateLimited`].
 pub(super) const STAMP_BYTES: usize = 8;
@@ -39,10 +41,10 @@ pub(super) fn written_at(stamp: [u8; STAMP_BYTES]) -> Instant {
     Instant::from_nanos(u64::from_be_bytes(stamp))
 }
 
-/// The path by which a client asks for an application's data over one stream.
+/// The path by which a receiver asks for an application's data over one stream.
 pub(super) fn path(application: Application) -> String {
     match application {
-        // Of times with data and without the client makes streams.
+        // Of times with data and without the receiver makes streams.
         Application::Bulk | Application::OnOff { .. } => "/bulk".to_owned(),
         Application::Bytes(bytes) | Application::ShortFlows { bytes, .. } => {
             format!("/bytes/{bytes}")
@@ -55,7 +57,7 @@ pub(super) fn path(application: Application) -> String {
 }
 
 /// The data of a path; `None` for a path that is none of [`path`]'s.
-pub(super) fn made(path: &str) -> Option<Making> {
+fn made(path: &str) -> Option<Making> {
     let application = if path == "/bulk" {
         Application::Bulk
     } else if let Some(bytes) = path.strip_prefix("/bytes/") {
@@ -70,9 +72,19 @@ pub(super) fn made(path: &str) -> Option<Making> {
     Some(Making::new(application, time::Instant::now()))
 }
 
+/// A piece of an application's data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Piece {
+    Write(Bytes),
+    /// Nothing before this time.
+    Wait(time::Instant),
+    /// There is no more.
+    End,
+}
+
 /// An application that writes to one stream.
 #[derive(Debug)]
-pub(super) struct Making {
+struct Making {
     traffic: Traffic,
     supply: Supply,
 }
@@ -84,19 +96,17 @@ impl Making {
         traffic.on_connected(now);
         Self { traffic, supply: Supply::default() }
     }
-}
 
-impl Made for Making {
+    /// The next piece; asked for when the stream took the one before, or its time has come.
     fn next(&mut self, now: time::Instant) -> Piece {
         let application = self.traffic.application();
         let at_times = application.writes_at_times();
-        let block = bulk_block();
         // What is left of a large write comes before the next one.
         while !at_times || self.supply.left() == 0 {
             match self.traffic.on_time(instant(now)) {
                 Action::Nothing => break,
                 Action::Write { bytes, due } if at_times => {
-                    let head = bytes.min(block.len() as u64);
+                    let head = bytes.min(BLOCK.len() as u64);
                     self.supply.offer(bytes - head);
                     let mut head = vec![0; head as usize];
                     head[..STAMP_BYTES].copy_from_slice(&due.as_nanos().to_be_bytes());
@@ -105,25 +115,23 @@ impl Made for Making {
                 action => self.supply.on_action(application, action),
             }
         }
-        let bytes = self.supply.left().min(block.len() as u64);
+        let bytes = self.supply.left().min(BLOCK.len() as u64);
         self.supply.take(bytes);
         match self.traffic.wakes() {
-            _ if bytes > 0 => Piece::Write(block.slice(..bytes as usize)),
+            _ if bytes > 0 => Piece::Write(Bytes::from_static(&BLOCK[..bytes as usize])),
             Some(at) => Piece::Wait(to_std(at)),
             None => Piece::End,
         }
     }
 }
 
-/// A stream of the server's.
-#[cfg(any(feature = "quinn", feature = "s2n"))]
+/// A stream to write to.
 pub(super) trait Stream: Send {
     /// Writes all of it.
     fn write(&mut self, bytes: Bytes) -> impl Future<Output = Result<(), FlowError>> + Send;
 }
 
 /// Answers a request for a path, without the end of the stream.
-#[cfg(any(feature = "quinn", feature = "s2n"))]
 pub(super) async fn answer(stream: &mut impl Stream, request: Vec<u8>) -> Result<(), FlowError> {
     let mut made = made(&String::from_utf8(request)?).ok_or("no such path")?;
     loop {
@@ -133,12 +141,6 @@ pub(super) async fn answer(stream: &mut impl Stream, request: Vec<u8>) -> Result
             Piece::End => return Ok(()),
         }
     }
-}
-
-/// A handshake that took longer than `timeout`.
-#[cfg(any(feature = "quinn", feature = "s2n"))]
-pub(super) fn no_answer(server: SocketAddr, timeout: Duration) -> FlowError {
-    format!("no answer from {server} within {timeout}").into()
 }
 
 #[cfg(test)]
@@ -180,7 +182,7 @@ mod tests {
         while let Piece::Write(bytes) = bytes.next(begun) {
             written.push(bytes.len());
         }
-        assert_eq!(written, [bulk_block().len(), 100_000 - bulk_block().len()]);
+        assert_eq!(written, [BLOCK.len(), 100_000 - BLOCK.len()]);
         assert_eq!(bytes.next(begun), Piece::End);
     }
 
@@ -204,7 +206,7 @@ mod tests {
         let rate = Rate::from_bytes_per_sec(100_000_000);
         let mut made = Making::new(Application::RateLimited { rate, write_bytes: 100_000 }, begun);
         let late = to_std(instant(begun) + ms(1));
-        let block = bulk_block().len();
+        let block = BLOCK.len();
         for bytes in [block, 100_000 - block, block, 100_000 - block] {
             let Piece::Write(piece) = made.next(late) else { panic!("no data") };
             assert_eq!(piece.len(), bytes);

@@ -1,94 +1,121 @@
-//! Interface of a QUIC stack, as both ends of a run use it.
+//! Interface of a QUIC stack, as both ends of a run use it. quinn and noq, which is a fork of it,
+//! have most of it under the same names, and [`alike`] is that part; a stack's file is the rest.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::net::{SocketAddr, UdpSocket};
 #[cfg(feature = "s2n")]
 use std::sync::OnceLock;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use fullpipe_cc::Duration;
 use fullpipe_noq::TransportSettings;
-use fullpipe_traffic::{Stream, stream_seed};
+use fullpipe_traffic::{Direction, Stream, stream_seed};
+use tokio::sync::oneshot;
 
-use super::accepted::Accepted;
 #[cfg(feature = "s2n")]
 use super::clients::Clients;
+use super::identity::Identity;
+use super::senders::Senders;
 use crate::backend::RunError;
 use crate::observe::FlowSample;
 use crate::scenario::Cc;
 
-/// The reason why a flow's client failed.
+/// The reason why a flow's connection failed.
 pub(in crate::backend) type FlowError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A QUIC stack.
+/// A QUIC stack. Each end of a connection answers what the other asks for, so that data takes
+/// either direction.
 pub(in crate::backend) trait Stack: Send + Sync + 'static {
     /// The backend's name on the command line.
     const NAME: &'static str;
-    /// A certificate with its key, and what a client needs to trust it.
-    type Identity;
     type Server: Send;
-    /// The server's end of a connection.
-    type Connection: Sending;
-    type Dialer: Dialer;
+    /// A client's endpoint of any number of connections.
+    type Endpoint: Clone + Send + Sync + 'static;
+    type Connection: Connection;
 
     /// True if it runs this congestion control.
     fn runs(cc: Cc) -> bool;
-    /// An identity for these DNS names.
-    fn identity(names: &[&str]) -> Result<Self::Identity, RunError>;
     /// A server on this socket, with its address. Called inside its runtime.
     fn serve(
         socket: UdpSocket,
-        identity: &Self::Identity,
         flows: &Arc<Flows<Self::Connection>>,
     ) -> Result<(Self::Server, SocketAddr), RunError>;
-    /// A client of such a server.
-    fn dialer(identity: &Self::Identity, settings: Settings) -> Self::Dialer;
-    /// Ends a server and its connections.
-    fn shutdown(server: Self::Server) -> impl Future<Output = ()> + Send;
+    /// The endpoint of a flow's client. Called inside its runtime.
+    fn client(
+        socket: UdpSocket,
+        flow: u32,
+        flows: &Arc<Flows<Self::Connection>>,
+    ) -> Result<Self::Endpoint, FlowError>;
+    /// Connects. The server knows the connection by the ID of its first packet, or by the name that
+    /// the client gives it.
+    fn connect(
+        over: &Self::Endpoint,
+        server: SocketAddr,
+        id: Id,
+        flows: &Flows<Self::Connection>,
+    ) -> impl Future<Output = Result<Self::Connection, FlowError>> + Send;
+    /// Ends a server and its connections. Its clients have ended: nobody is left to hear of it.
+    fn shutdown(server: Self::Server);
 }
 
-/// The server's end of a connection.
-pub(in crate::backend) trait Sending: Clone + Send + Sync + 'static {
+/// An end of a connection.
+pub(in crate::backend) trait Connection: Clone + Send + Sync + 'static {
+    type Response: Response;
+
+    /// Asks the other end for a path of [`source::path`](super::source::path).
+    fn get(&self, path: &str) -> impl Future<Output = Result<Self::Response, FlowError>> + Send;
+    /// Closes it. The stacks send that while their runtime lives, and do not say when.
+    fn close(&self);
     /// The sender now. The counters of a connection that is closed stay what they were; its round
     /// trips are no samples any more.
     fn sample(&self) -> Option<FlowSample>;
     fn is_open(&self) -> bool;
 }
 
-/// Makes a client's connections.
-pub(in crate::backend) trait Dialer: Clone + Send + Sync + 'static {
-    type Endpoint: Clone + Send + Sync + 'static;
-    type Client: Client;
-
-    /// An endpoint of any number of connections. Called inside its runtime.
-    fn endpoint(&self, socket: UdpSocket) -> Result<Self::Endpoint, FlowError>;
-    /// Connects. The server knows the connection by the ID of its first packet.
-    fn connect(
-        &self,
-        over: &Self::Endpoint,
-        server: SocketAddr,
-        server_name: &str,
-        first_connection_id: [u8; 8],
-    ) -> impl Future<Output = Result<Self::Client, FlowError>> + Send;
-}
-
-/// A client's connection.
-pub(in crate::backend) trait Client: Send + Sync + 'static {
-    type Response: Response;
-
-    /// Asks for a path of [`source::path`](super::source::path).
-    fn get(&self, path: &str) -> impl Future<Output = Result<Self::Response, FlowError>> + Send;
-    /// Closes the connection, and waits until that was sent where the stack says so.
-    fn close(self) -> impl Future<Output = ()> + Send;
-    /// Closes the connection of an endpoint that goes on.
-    fn leave(self);
-}
-
 /// The body of an answer.
 pub(in crate::backend) trait Response: Send + 'static {
-    /// The next bytes in order; `None` after the last.
-    fn chunk(&mut self) -> impl Future<Output = Result<Option<Bytes>, FlowError>> + Send;
+    /// The next bytes in order, and the number of the chunks that they fill; `None` after the last.
+    fn read(
+        &mut self,
+        chunks: &mut [Bytes],
+    ) -> impl Future<Output = Result<Option<usize>, FlowError>> + Send;
+}
+
+/// A connection of a run: its flow, and its number among the flow's.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(in crate::backend) struct Id {
+    pub(super) flow: u32,
+    pub(super) number: u32,
+}
+
+impl Id {
+    /// The names that clients give servers.
+    pub(super) const SERVER_NAMES: &'static str = "*.flow.localhost";
+
+    /// The connection ID of its first packet.
+    pub(super) fn first_connection_id(self) -> [u8; 8] {
+        (u64::from(self.flow) << 32 | u64::from(self.number)).to_be_bytes()
+    }
+
+    /// Back.
+    pub(super) fn of(first_connection_id: &[u8]) -> Option<Self> {
+        let id = u64::from_be_bytes(first_connection_id.try_into().ok()?);
+        Some(Self { flow: (id >> 32) as u32, number: id as u32 })
+    }
+
+    /// One of [`Self::SERVER_NAMES`].
+    pub(super) fn server_name(self) -> String {
+        format!("{}-{}.flow.localhost", self.flow, self.number)
+    }
+
+    /// Back.
+    #[cfg(feature = "s2n")]
+    pub(super) fn named(server_name: &str) -> Option<Self> {
+        let (flow, number) = server_name.split_once('.')?.0.split_once('-')?;
+        Some(Self { flow: flow.parse().ok()?, number: number.parse().ok()? })
+    }
 }
 
 /// Flow control and patience of both ends.
@@ -98,59 +125,242 @@ pub(in crate::backend) struct Settings {
     pub(super) handshake_timeout: Duration,
 }
 
-/// The flows of a run, as the server knows them.
+/// The sender of a flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sender {
+    pub(super) direction: Direction,
+    pub(super) cc: Cc,
+    pub(super) seed: u64,
+}
+
+/// The flows of a run, as both of their ends know them.
 #[derive(Debug)]
 pub(in crate::backend) struct Flows<C> {
     pub(super) settings: Settings,
-    /// The algorithm and the seed of each.
-    pub(super) controllers: Vec<(Cc, u64)>,
+    pub(super) identity: Identity,
+    pub(super) senders: Vec<Sender>,
     /// Their clients, once the link is there.
     #[cfg(feature = "s2n")]
     pub(super) clients: OnceLock<Clients>,
-    /// The connections that were accepted for each.
-    pub(super) accepted: Mutex<Vec<Accepted<C>>>,
+    /// The sender's ends of the connections of each.
+    pub(super) sending: Mutex<Vec<Senders<C>>>,
+    /// Who waits for the server's end of a connection.
+    waiting: Mutex<HashMap<Id, oneshot::Sender<C>>>,
 }
 
-impl<C: Sending> Flows<C> {
-    /// The flow of a connection, with its algorithm and seed, by the connection ID of its first
-    /// packet.
-    pub(super) fn of(&self, first_connection_id: &[u8]) -> Option<(usize, Cc, u64)> {
-        let id = u64::from_be_bytes(first_connection_id.try_into().ok()?);
-        let flow = (id >> 32) as usize;
-        let (cc, seed) = self.connection(flow, id as u32)?;
-        Some((flow, cc, seed))
+impl<C: Connection> Flows<C> {
+    pub(super) fn new(settings: Settings, senders: Vec<Sender>) -> Result<Self, RunError> {
+        let flows = senders.len();
+        Ok(Self {
+            settings,
+            identity: Identity::new(Id::SERVER_NAMES)?,
+            senders,
+            #[cfg(feature = "s2n")]
+            clients: OnceLock::new(),
+            sending: Mutex::new(vec![Senders::default(); flows]),
+            waiting: Mutex::default(),
+        })
     }
 
-    /// Algorithm and seed of a connection, by its flow and its number among the flow's.
-    pub(super) fn connection(&self, flow: usize, number: u32) -> Option<(Cc, u64)> {
-        let (cc, seed) = *self.controllers.get(flow)?;
-        Some(match number {
-            0 => (cc, seed),
-            number => (cc, stream_seed(seed, Stream::Connection, u64::from(number))),
-        })
+    /// Algorithm and seed of a connection at the end whose data goes in this direction; nothing for
+    /// an end that receives, and for a connection of no flow.
+    pub(super) fn control(&self, id: Id, direction: Direction) -> Option<(Cc, u64)> {
+        let sender = self.senders.get(id.flow as usize)?;
+        let seed = match id.number {
+            0 => sender.seed,
+            number => stream_seed(sender.seed, Stream::Connection, u64::from(number)),
+        };
+        (sender.direction == direction).then_some((sender.cc, seed))
     }
 
     /// The flow of a client, by the address under which the server sees it.
     #[cfg(feature = "s2n")]
-    pub(super) fn behind(&self, address: SocketAddr) -> Option<usize> {
+    pub(super) fn behind(&self, address: SocketAddr) -> Option<u32> {
         self.clients.get()?.flow(address)
     }
 
-    /// A connection of a flow was accepted.
-    pub(super) fn accept(&self, flow: usize, connection: C) {
-        let mut all = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(accepted) = all.get_mut(flow) {
-            accepted.add(connection);
+    /// A sender's end of a connection is there.
+    pub(super) fn add_sender(&self, flow: u32, connection: C) {
+        if let Some(sending) = self.sending().get_mut(flow as usize) {
+            sending.add(connection);
+        }
+    }
+
+    pub(super) fn sending(&self) -> MutexGuard<'_, Vec<Senders<C>>> {
+        self.sending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server's end of a connection, once it is accepted.
+    pub(super) fn accepted(&self, id: Id) -> oneshot::Receiver<C> {
+        let (here, there) = oneshot::channel();
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id, here);
+        there
+    }
+
+    /// The server accepted a connection: it sends, or somebody waits for it.
+    pub(super) fn accept(&self, id: Id, connection: C) {
+        match self.senders.get(id.flow as usize).map(|sender| sender.direction) {
+            Some(Direction::Down) => self.add_sender(id.flow, connection),
+            Some(Direction::Up) => {
+                let waiting =
+                    self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+                // Whoever does not wait any more has ended.
+                let _ = waiting.map(|waiting| waiting.send(connection));
+            }
+            None => {}
         }
     }
 }
 
-/// The connection ID of a connection's first packet: its flow, and its number among the flow's.
-pub(super) fn first_connection_id(flow: usize, connection: u32) -> [u8; 8] {
-    ((flow as u64) << 32 | u64::from(connection)).to_be_bytes()
-}
+/// The part of a stack that is the same for noq and quinn. Its file has the functions `runs`,
+/// `runtime`, `transport`, `sample` and `read`.
+macro_rules! alike {
+    ($stack:ident, $name:literal) => {
+        impl Stack for $stack {
+            const NAME: &'static str = $name;
+            type Server = Endpoint;
+            type Endpoint = Endpoint;
+            type Connection = Connection;
 
-/// The name by which a flow calls the server, and by which the server knows the flow.
-pub(super) fn server_name(flow: usize) -> String {
-    format!("{flow}.flow.localhost")
+            fn runs(cc: Cc) -> bool {
+                runs(cc)
+            }
+
+            fn serve(
+                socket: UdpSocket,
+                flows: &Arc<Flows<Connection>>,
+            ) -> Result<(Endpoint, SocketAddr), RunError> {
+                let (chain, key) = flows.identity.chain_and_key();
+                let config = ServerConfig::with_single_cert(chain, key).map_err(certificate)?;
+                let endpoint = EndpointConfig::default();
+                let runtime = runtime(flows.senders.iter().map(|sender| sender.cc));
+                let endpoint = Endpoint::new(endpoint, Some(config.clone()), socket, runtime)
+                    .map_err(RunError::Socket)?;
+                let address = endpoint.local_addr().map_err(RunError::Socket)?;
+                tokio::spawn(accept_all(endpoint.clone(), config, flows.clone()));
+                Ok((endpoint, address))
+            }
+
+            fn client(
+                socket: UdpSocket,
+                flow: u32,
+                flows: &Arc<Flows<Connection>>,
+            ) -> Result<Endpoint, FlowError> {
+                let control = flows.control(Id { flow, number: 0 }, Direction::Up);
+                let runtime = runtime(control.map(|(cc, _)| cc).into_iter());
+                Ok(Endpoint::new(EndpointConfig::default(), None, socket, runtime)?)
+            }
+
+            async fn connect(
+                over: &Endpoint,
+                server: SocketAddr,
+                id: Id,
+                flows: &Flows<Connection>,
+            ) -> Result<Connection, FlowError> {
+                let mut config = ClientConfig::with_root_certificates(flows.identity.roots())?;
+                let control = flows.control(id, Direction::Up);
+                let transport = transport(&flows.settings.transport, control);
+                config.transport_config(Arc::new(transport));
+                let first = id.first_connection_id();
+                config.initial_dst_cid_provider(Arc::new(move || ConnectionId::new(&first)));
+                let connection = over.connect_with(config, server, &id.server_name())?.await?;
+                tokio::spawn(answer_all(connection.clone()));
+                Ok(connection)
+            }
+
+            fn shutdown(server: Endpoint) {
+                server.close(0_u32.into(), b"");
+            }
+        }
+
+        /// Accepts connections until the endpoint is closed.
+        async fn accept_all(
+            endpoint: Endpoint,
+            config: ServerConfig,
+            flows: Arc<Flows<Connection>>,
+        ) {
+            while let Some(incoming) = endpoint.accept().await {
+                let Some(id) = Id::of(&incoming.orig_dst_cid()) else { continue };
+                let control = flows.control(id, Direction::Down);
+                let mut config = config.clone();
+                config.transport_config(Arc::new(transport(&flows.settings.transport, control)));
+                let flows = flows.clone();
+                tokio::spawn(async move {
+                    // A connection that fails is seen by its client.
+                    let connection = incoming.accept_with(Arc::new(config)).ok()?.await.ok()?;
+                    flows.accept(id, connection.clone());
+                    answer_all(connection).await;
+                    Some(())
+                });
+            }
+        }
+
+        /// Answers what the other end asks for, until the connection ends.
+        async fn answer_all(connection: Connection) {
+            while let Ok((mut send, mut receive)) = connection.accept_bi().await {
+                tokio::spawn(async move {
+                    let request = receive.read_to_end(REQUEST_BYTES).await?;
+                    source::answer(&mut send, request).await?;
+                    Ok::<(), FlowError>(send.finish()?)
+                });
+            }
+        }
+
+        impl stack::Connection for Connection {
+            type Response = RecvStream;
+
+            async fn get(&self, path: &str) -> Result<RecvStream, FlowError> {
+                let (mut send, receive) = self.open_bi().await?;
+                send.write_all(path.as_bytes()).await?;
+                send.finish()?;
+                Ok(receive)
+            }
+
+            fn close(&self) {
+                Connection::close(self, 0_u32.into(), b"");
+            }
+
+            fn sample(&self) -> Option<FlowSample> {
+                let mut sample = sample(self)?;
+                if !self.is_open() {
+                    (sample.rtt, sample.srtt) = (None, None);
+                }
+                Some(sample)
+            }
+
+            fn is_open(&self) -> bool {
+                self.close_reason().is_none()
+            }
+        }
+
+        impl stack::Response for RecvStream {
+            async fn read(&mut self, chunks: &mut [Bytes]) -> Result<Option<usize>, FlowError> {
+                Ok(read(self, chunks).await?)
+            }
+        }
+
+        impl source::Stream for SendStream {
+            async fn write(&mut self, bytes: Bytes) -> Result<(), FlowError> {
+                Ok(self.write_chunk(bytes).await?)
+            }
+        }
+    };
+}
+pub(super) use alike;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_known_by_its_first_packet_and_by_its_server_name() {
+        let id = Id { flow: 17, number: u32::MAX };
+        assert_eq!(Id::of(&id.first_connection_id()), Some(id));
+        assert_eq!(Id::of(&[0; 7]), None);
+        #[cfg(feature = "s2n")]
+        {
+            assert_eq!(Id::named(&id.server_name()), Some(id));
+            assert_eq!(["", "1.flow", "a-1.flow", "1-1"].map(Id::named), [None; 4]);
+        }
+    }
 }

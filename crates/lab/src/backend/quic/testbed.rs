@@ -1,30 +1,28 @@
 //! Everything that a run over QUIC starts, and that ends with it.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-#[cfg(feature = "s2n")]
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time;
 
 use fullpipe_cc::Duration;
 use fullpipe_emu::{Emulator, EmulatorConfig};
 use fullpipe_noq::TransportSettings;
-use fullpipe_traffic::{SentPacket, Stream, Tally, stream_seed};
+use fullpipe_traffic::{Direction, SentPacket, Stream, Tally, stream_seed};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use super::accepted::Accepted;
 #[cfg(feature = "s2n")]
 use super::clients::Clients;
 use super::flow::{self, FlowTask, Heard, When};
+use super::senders::Senders;
 use super::socket;
-use super::stack::{Flows, Settings, Stack, server_name};
+use super::stack::{Flows, Sender, Settings, Stack};
 use crate::backend::RunError;
 use crate::backend::link::{Link, RealPath};
 use crate::backend::realtime::{Event, Testbed};
 use crate::observe::{ByFlow, EmulatorRecord, FlowSample};
-use crate::scenario::{Cc, LinkKind, Scenario};
+use crate::scenario::{LinkKind, Scenario};
 
 /// Enough streams that a hole in one does not stop the others.
 const MIN_STREAMS: u64 = 4;
@@ -51,10 +49,10 @@ pub(super) struct QuicTestbed<S: Stack> {
     flows: Arc<Flows<S::Connection>>,
     events: mpsc::Receiver<Event>,
     /// The flows that wait for the first one.
-    waiting: Vec<(FlowTask<S::Dialer>, UdpSocket)>,
+    waiting: Vec<(FlowTask<S>, UdpSocket)>,
     heard: Vec<Arc<Heard>>,
-    /// The port of each flow's client.
-    ports: Vec<u16>,
+    /// The port of each flow's client, where the link sees the flow's data go to it.
+    ports: Vec<Option<u16>>,
     end: watch::Sender<bool>,
 }
 
@@ -74,23 +72,12 @@ impl<S: Stack> QuicTestbed<S> {
         let flows = scenario.flows.len();
         let servers = runtime("fullpipe-server")?;
         let clients = runtime("fullpipe-client")?;
-        let names: Vec<String> = (0..flows).map(server_name).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let identity = S::identity(&names)?;
         let lead = path.lead();
-        let settings = settings(&path);
-        let known = Arc::new(Flows {
-            settings,
-            controllers: controllers(scenario),
-            #[cfg(feature = "s2n")]
-            clients: OnceLock::new(),
-            accepted: Mutex::new(vec![Accepted::default(); flows]),
-        });
+        let known = Arc::new(Flows::new(settings(&path), senders(scenario))?);
         let serve = |socket| {
             let _inside = servers.enter();
-            S::serve(socket, &identity, &known)
+            S::serve(socket, &known)
         };
-        let dialer = S::dialer(&identity, settings);
         let set_up = link_setup(kind, &path, epoch, lead, flows, serve)?;
         let LinkSetup { link, server, clients: sockets, to } = set_up;
         let ports = sockets.iter().map(|socket| Ok(socket.local_addr()?.port()));
@@ -100,6 +87,10 @@ impl<S: Stack> QuicTestbed<S> {
                 link.set_extra_delay(*port, config.extra_rtt);
             }
         }
+        // The link tells of packets to a client alone, which are ACKs of an upload.
+        let flows_down = scenario.config.flows.iter().map(|flow| flow.direction == Direction::Down);
+        let ports_of_receivers =
+            ports.iter().zip(flows_down).map(|(port, is_down)| is_down.then_some(*port)).collect();
         // Set this once: nobody else has it yet.
         #[cfg(feature = "s2n")]
         let _ = known.clients.set(Clients { ports: ports.clone(), link: link.clients() });
@@ -114,10 +105,11 @@ impl<S: Stack> QuicTestbed<S> {
                 start: config.start,
                 stop: config.stop,
                 application: config.application,
+                direction: config.direction,
                 server: to,
-                server_name: server_name(i),
-                dialer: dialer.clone(),
-                streams: streams(&path),
+                streams: streams(&path, config.direction),
+                flows: known.clone(),
+                clients: clients.handle().clone(),
                 heard: heard[i].clone(),
                 told: told.clone(),
                 seed: stream_seed(scenario.seed, Stream::Starts, i as u64),
@@ -126,9 +118,8 @@ impl<S: Stack> QuicTestbed<S> {
             waiting.push((task, socket));
         }
         let first = waiting.iter().position(|(task, _)| task.start == Duration::ZERO);
-        let (task, socket) = waiting.remove(first.unwrap_or(0));
-        clients.spawn(flow::run(task, socket, When::First { at: lead }));
-        Ok(Self {
+        let (first, socket) = waiting.remove(first.unwrap_or(0));
+        let testbed = Self {
             epoch,
             lead,
             link: Some(link),
@@ -140,9 +131,22 @@ impl<S: Stack> QuicTestbed<S> {
             events,
             waiting,
             heard,
-            ports,
+            ports: ports_of_receivers,
             end,
-        })
+        };
+        testbed.start_flow(first, socket, When::First { at: lead })?;
+        Ok(testbed)
+    }
+
+    /// Starts a flow where its receiver is.
+    fn start_flow(&self, task: FlowTask<S>, socket: UdpSocket, when: When) -> Result<(), RunError> {
+        let receivers = match task.direction {
+            Direction::Down => &self.clients,
+            Direction::Up => &self.servers,
+        };
+        let receivers = receivers.as_ref().ok_or(RunError::Lost)?;
+        receivers.spawn(flow::run(Arc::new(task), socket, when));
+        Ok(())
     }
 
     fn end_link(&mut self) -> Result<Option<EmulatorRecord>, RunError> {
@@ -165,11 +169,9 @@ impl<S: Stack> Testbed for QuicTestbed<S> {
         if self.lead > Duration::ZERO && zero > self.lead + LATE {
             return Err(RunError::LateStart(self.lead));
         }
-        let clients = self.clients.as_ref().ok_or(RunError::Lost)?;
-        for (task, socket) in self.waiting.drain(..) {
-            clients.spawn(flow::run(task, socket, When::After { zero }));
-        }
-        Ok(())
+        let waiting = std::mem::take(&mut self.waiting);
+        let start = |(task, socket)| self.start_flow(task, socket, When::After { zero });
+        waiting.into_iter().try_for_each(start)
     }
 
     fn received(&self) -> Vec<u64> {
@@ -177,13 +179,12 @@ impl<S: Stack> Testbed for QuicTestbed<S> {
     }
 
     fn senders(&self) -> Vec<Option<FlowSample>> {
-        let mut accepted = self.flows.accepted.lock().unwrap_or_else(PoisonError::into_inner);
-        accepted.iter_mut().map(Accepted::sample).collect()
+        self.flows.sending().iter_mut().map(Senders::sample).collect()
     }
 
     fn newest_packets(&self) -> Vec<Option<SentPacket>> {
         let newest = self.link.as_ref().map(Link::newest_packets).unwrap_or_default();
-        self.ports.iter().map(|port| newest.get(port).copied()).collect()
+        self.ports.iter().map(|port| newest.get(port.as_ref()?).copied()).collect()
     }
 
     fn link(&self) -> Result<&Link, RunError> {
@@ -216,13 +217,13 @@ impl<S: Stack> Drop for QuicTestbed<S> {
     fn drop(&mut self) {
         let _ = self.end_link();
         let _ = self.end.send(true);
-        self.flows.accepted.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.flows.sending().clear();
         if let Some(clients) = self.clients.take() {
             clients.shutdown_timeout(RUNTIME_END);
         }
         if let Some(servers) = self.servers.take() {
             if let Some(server) = self.server.take() {
-                servers.block_on(S::shutdown(server));
+                S::shutdown(server);
             }
             servers.shutdown_timeout(RUNTIME_END);
         }
@@ -273,10 +274,14 @@ fn runtime(name: &str) -> Result<Runtime, RunError> {
         .map_err(RunError::Runtime)
 }
 
-/// The algorithm and the seed of each flow.
-fn controllers(scenario: &Scenario) -> Vec<(Cc, u64)> {
+fn senders(scenario: &Scenario) -> Vec<Sender> {
     let each = scenario.flows.iter().zip(&scenario.config.flows);
-    each.map(|(flow, config)| (flow.cc, config.cc.seed)).collect()
+    each.map(|(flow, config)| Sender {
+        direction: config.direction,
+        cc: flow.cc,
+        seed: config.cc.seed,
+    })
+    .collect()
 }
 
 pub(in crate::backend) fn settings(path: &RealPath) -> Settings {
@@ -290,7 +295,8 @@ pub(in crate::backend) fn settings(path: &RealPath) -> Settings {
 /// because a hole keeps back what follows it for a round trip and more.
 fn transport(path: &RealPath) -> TransportSettings {
     let usual = TransportSettings::default();
-    let room = path.holds().saturating_mul(4);
+    let holds = Direction::BOTH.map(|direction| path.holds(direction));
+    let room = holds[0].max(holds[1]).saturating_mul(4);
     TransportSettings {
         receive_window: u32::try_from(room).unwrap_or(u32::MAX).max(usual.receive_window),
         send_window: room.max(usual.send_window),
@@ -300,7 +306,7 @@ fn transport(path: &RealPath) -> TransportSettings {
 
 /// So many streams that their windows together hold twice what the path does: a stream's window is
 /// small (see [`TransportSettings::stream_receive_window`]) and a deep buffer is not.
-pub(in crate::backend) fn streams(path: &RealPath) -> u64 {
+pub(in crate::backend) fn streams(path: &RealPath, direction: Direction) -> u64 {
     let window = u64::from(TransportSettings::default().stream_receive_window);
-    path.holds().saturating_mul(2).div_ceil(window).clamp(MIN_STREAMS, MAX_STREAMS)
+    path.holds(direction).saturating_mul(2).div_ceil(window).clamp(MIN_STREAMS, MAX_STREAMS)
 }

@@ -8,52 +8,15 @@ use fullpipe_noq::TransportSettings;
 use fullpipe_path::{Ecn, IPV4_UDP_HEADER_BYTES};
 use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES};
 use fullpipe_traffic::{SenderStats, SentPacket, Stream, stream_seed};
-use noq_proto::rustls::RootCertStore;
-use noq_proto::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use rcgen::{CertificateParams, KeyPair, PKCS_ED25519, SerialNumber};
 
 use super::end::{End, Times};
 use super::stack::Stack;
 use crate::backend::RunError;
 use crate::backend::network::{Departure, RECEIVER, Read, SENDER, Seen, Stamp, Transport};
+use crate::backend::quic::identity::Identity;
 use crate::observe::FlowSample;
 
-const SERVER_NAME: &str = "flow.localhost";
-
-/// A certificate and what trusts it. All its sizes are the same in each run: signatures of Ed25519
-/// have one length.
-pub(in crate::backend) struct Identity {
-    certificate: CertificateDer<'static>,
-    key: Vec<u8>,
-    roots: Arc<RootCertStore>,
-}
-
-impl Identity {
-    pub(super) fn new() -> Result<Self, RunError> {
-        let key = KeyPair::generate_for(&PKCS_ED25519).map_err(certificate)?;
-        let names = vec![SERVER_NAME.to_owned()];
-        let mut params = CertificateParams::new(names).map_err(certificate)?;
-        params.serial_number = Some(SerialNumber::from(1));
-        let own = params.self_signed(&key).map_err(certificate)?.der().clone();
-        let mut roots = RootCertStore::empty();
-        roots.add(own.clone()).map_err(certificate)?;
-        Ok(Self { certificate: own, key: key.serialize_der(), roots: Arc::new(roots) })
-    }
-
-    /// For the server.
-    pub(super) fn chain_and_key(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
-        (vec![self.certificate.clone()], PrivatePkcs8KeyDer::from(self.key.clone()).into())
-    }
-
-    /// For its clients.
-    pub(super) fn roots(&self) -> Arc<RootCertStore> {
-        self.roots.clone()
-    }
-}
-
-pub(super) fn certificate(error: impl std::error::Error + Send + Sync + 'static) -> RunError {
-    RunError::Certificate(Box::new(error))
-}
+pub(super) const SERVER_NAME: &str = "flow.localhost";
 
 pub(super) struct Ends<S: Stack> {
     cc: S::Control,

@@ -20,11 +20,12 @@ use fullpipe_traffic::Application;
 
 use super::link::RealPath;
 use super::network::Network;
+use super::quic::identity::Identity;
 use super::quic::{settings, streams};
 use super::{Backend, Request, RunError, virtual_time};
 use crate::observe::Observations;
 use crate::scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
-use ends::{Ends, Identity};
+use ends::{Ends, SERVER_NAME};
 use noq::Noq;
 #[cfg(feature = "quinn")]
 use quinn::Quinn;
@@ -74,7 +75,7 @@ impl<S: Stack> Backend for QuicVirtual<S> {
             | Feature::Chain
             | Feature::Route
             | Feature::CrossTraffic
-            | Feature::Upwards(_)
+            | Feature::Upwards
             | Feature::RateTrace
             | Feature::Application(_) => true,
         }
@@ -95,7 +96,7 @@ impl<S: Stack> Backend for QuicVirtual<S> {
     fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
         let path = RealPath::of(scenario);
         let transport: TransportSettings = settings(&path).transport;
-        let identity = Identity::new()?;
+        let identity = Identity::new(SERVER_NAME)?;
         let mut network = Network::new(&scenario.config, |i, flow| {
             let cc = scenario.flows.get(i).and_then(|flow| S::control(flow.cc));
             let cc = cc.ok_or(RunError::Lost)?;
@@ -103,7 +104,7 @@ impl<S: Stack> Backend for QuicVirtual<S> {
             if flow.stop.is_some() || matches!(flow.application, Application::OnOff { .. }) {
                 // What the stack takes beyond what the path holds would be sent in the pause, or
                 // after the end.
-                transport.send_window = path.holds();
+                transport.send_window = path.holds(flow.direction);
             }
             if !matches!(flow.application, Application::ShortFlows { .. }) {
                 // A flow is what the scenario says, also after a silence; a short connection whose
@@ -116,7 +117,7 @@ impl<S: Stack> Backend for QuicVirtual<S> {
                 | Application::RequestResponse { .. }
                 | Application::ShortFlows { .. } => 1,
                 Application::Bulk | Application::Bytes(_) | Application::OnOff { .. } => {
-                    streams(&path)
+                    streams(&path, flow.direction)
                 }
             };
             Ends::<S>::new(flow, cc, transport, streams, &identity)

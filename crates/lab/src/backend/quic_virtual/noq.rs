@@ -17,10 +17,11 @@ use noq_proto::{
 };
 
 use super::end::PEER;
-use super::ends::{Identity, certificate};
 use super::foreign::{self, Gap};
 use super::stack::{Arrival, BATCH, Batch, Leave, News, Stack, alike};
 use crate::backend::RunError;
+use crate::backend::quic::identity::{Identity, certificate};
+use crate::backend::quic::noq::counters;
 use crate::observe::FlowSample;
 use crate::scenario::Cc;
 
@@ -95,13 +96,7 @@ impl Stack for Noq {
     }
 
     fn counters(connection: &mut Connection) -> SenderStats {
-        let stats = connection.path_stats(PathId::ZERO).unwrap_or_default();
-        SenderStats {
-            sent_packets: stats.sent_packets,
-            sent_bytes: stats.sent_bytes,
-            lost_packets: stats.lost_packets,
-            lost_bytes: stats.lost_bytes,
-        }
+        counters(&connection.path_stats(PathId::ZERO).unwrap_or_default())
     }
 
     fn sample(connection: &Connection) -> Option<FlowSample> {

@@ -7,7 +7,7 @@ use fullpipe_sim::{FlowConfig, SimConfig};
 use fullpipe_traffic::SenderStats;
 
 use super::NO_TIMEOUT;
-use super::ends::{Ends, Identity};
+use super::ends::{Ends, SERVER_NAME};
 use super::foreign::Gap;
 use super::noq::Noq;
 #[cfg(feature = "quinn")]
@@ -15,6 +15,7 @@ use super::quinn::Quinn;
 use super::stack::Stack;
 use crate::backend::RunError;
 use crate::backend::network::{Network, Transport};
+use crate::backend::quic::identity::Identity;
 use crate::backend::virtual_time::World;
 use crate::scenario::Cc;
 
@@ -203,7 +204,7 @@ impl QuicFlow {
             ..FlowConfig::bulk(ours.unwrap_or(Algorithm::Bbr3), config.seed)
         };
         let sim = SimConfig::new(downlink, uplink, vec![flow]);
-        let identity = Identity::new()?;
+        let identity = Identity::new(SERVER_NAME)?;
         let settings = TransportSettings {
             send_window: u64::from(WINDOW),
             receive_window: WINDOW,

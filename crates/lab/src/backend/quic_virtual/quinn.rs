@@ -20,11 +20,11 @@ use quinn_proto::{
 };
 
 use super::end::PEER;
-use super::ends::{Identity, certificate};
 use super::foreign::{self, Gap};
 use super::stack::{Arrival, BATCH, Batch, Leave, News, Stack, alike};
 use crate::backend::RunError;
-use crate::backend::quic::quinn::{controllers, receiving, transport};
+use crate::backend::quic::identity::{Identity, certificate};
+use crate::backend::quic::quinn::{controllers, counters, receiving, sending};
 use crate::observe::FlowSample;
 use crate::scenario::Cc;
 
@@ -69,7 +69,7 @@ impl Stack for Quinn {
     fn set_control(client: &mut ClientConfig, settings: &TransportSettings, cc: Cc, seed: u64) {
         // One that does not run here is not let in by `control`.
         if let Some(controllers) = controllers(cc, seed) {
-            client.transport_config(Arc::new(transport(settings, controllers)));
+            client.transport_config(Arc::new(sending(settings, controllers)));
         }
     }
 
@@ -100,13 +100,7 @@ impl Stack for Quinn {
     }
 
     fn counters(connection: &mut Connection) -> SenderStats {
-        let stats = connection.stats();
-        SenderStats {
-            sent_packets: stats.path.sent_packets,
-            sent_bytes: stats.udp_tx.bytes,
-            lost_packets: stats.path.lost_packets,
-            lost_bytes: stats.path.lost_bytes,
-        }
+        counters(&connection.stats())
     }
 
     fn sample(connection: &Connection) -> Option<FlowSample> {

@@ -13,9 +13,9 @@ use fullpipe_noq::TransportSettings;
 use fullpipe_path::Ecn;
 use fullpipe_traffic::SenderStats;
 
-use super::ends::Identity;
 use super::foreign::Gap;
 use crate::backend::RunError;
+use crate::backend::quic::identity::Identity;
 use crate::observe::FlowSample;
 use crate::scenario::Cc;
 

@@ -1,7 +1,7 @@
 //! Samples taken during a run in real time, and their schedule.
 
 use fullpipe_cc::{Duration, Instant};
-use fullpipe_traffic::{SentPacket, Tally};
+use fullpipe_traffic::{Direction, SentPacket, Tally};
 
 use super::Testbed;
 use crate::backend::{OnSample, RunError};
@@ -35,6 +35,7 @@ pub(super) struct Observer<'a> {
     queue_ns: Tally,
     /// As they were seen last: a connection that is gone says nothing more.
     senders: Vec<FlowSample>,
+    directions: Vec<Direction>,
     on_sample: &'a mut OnSample<'a>,
 }
 
@@ -60,6 +61,7 @@ impl<'a> Observer<'a> {
             rtt_ns: ByFlow::new(flows),
             queue_ns: Tally::new(),
             senders: vec![FlowSample::default(); flows],
+            directions: scenario.config.flows.iter().map(|flow| flow.direction).collect(),
             on_sample,
         }
     }
@@ -130,7 +132,7 @@ impl<'a> Observer<'a> {
 
     /// Samples the senders and the link now.
     fn ask<T: Testbed>(&mut self, t: Duration, testbed: &T) -> Result<(), RunError> {
-        let queue = testbed.link()?.sample()?.queue;
+        let link = testbed.link()?.sample()?;
         let weight = ((t - self.seen).as_nanos() / 1_000_000).max(1);
         let now = testbed.senders().into_iter().zip(testbed.received());
         for (i, (known, (sender, received))) in self.senders.iter_mut().zip(now).enumerate() {
@@ -140,13 +142,13 @@ impl<'a> Observer<'a> {
                 }
                 *known = sender;
             }
-            (known.received, known.queue) = (received, queue);
+            (known.received, known.queue) = (received, link.queue_of(self.directions[i]));
         }
         for (known, newest) in self.senders.iter_mut().zip(testbed.newest_packets()) {
             // The handshake is before the run.
             known.newest_packet = newest.and_then(|packet| in_run(packet, self.zero));
         }
-        self.queue_ns.record_n(queue.delay.as_nanos(), weight);
+        self.queue_ns.record_n(link.queue.delay.as_nanos(), weight);
         self.seen = t;
         let intervals = t.as_nanos() / self.look_interval.as_nanos();
         self.next_look = self.look_interval.times(intervals + 1);

@@ -74,8 +74,8 @@ impl Backend for TcpLinux {
             | Feature::Chain
             | Feature::RateTrace
             | Feature::Program
-            | Feature::CrossTraffic => true,
-            Feature::Upwards(app) => *app != Some("short_flows"),
+            | Feature::CrossTraffic
+            | Feature::Upwards => true,
             Feature::Setting(name) => *name == "extra_rtt",
             Feature::Algorithm(_) | Feature::LateStart | Feature::Route | Feature::LongPath => {
                 false

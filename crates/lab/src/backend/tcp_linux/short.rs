@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{thread, time};
 
 use fullpipe_cc::{Duration, Instant};
-use fullpipe_emu::namespace::{Entry, SERVER};
+use fullpipe_emu::namespace::Entry;
 use fullpipe_tcp::Config;
 use fullpipe_traffic::{Action, Application, Reading, SenderStats, Traffic};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -27,8 +27,8 @@ const LOOK: time::Duration = time::Duration::from_millis(2);
 
 /// The stack that opens the connections of one flow.
 pub(super) enum Opener {
-    /// The kernel, in this namespace.
-    Kernel(Entry),
+    /// The kernel, in this namespace with this address.
+    Kernel(Entry, Ipv4Addr),
     /// One in user space.
     User {
         stack: Arc<UserStack>,
@@ -49,9 +49,9 @@ impl Opener {
     /// The next connection's port and the sender's end of it, which is not connected yet.
     fn open(&self) -> io::Result<(u16, Unconnected)> {
         match self {
-            Self::Kernel(_) => {
+            Self::Kernel(_, address) => {
                 let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-                socket.bind(&SocketAddr::from((SERVER, 0)).into())?;
+                socket.bind(&SocketAddr::from((*address, 0)).into())?;
                 let port = socket.local_addr()?.as_socket().map_or(0, |addr| addr.port());
                 Ok((port, Unconnected::Kernel(socket)))
             }
@@ -102,7 +102,7 @@ impl Shorts {
 impl TcpFlow {
     /// Starts connections from `start` on, as [`TcpFlow::send`] does one.
     pub(super) fn send_shorts(&self, opener: &Opener, start: Duration, zero: Option<Duration>) {
-        if let Opener::Kernel(entry) = opener
+        if let Opener::Kernel(entry, _) = opener
             && let Err(error) = entry.enter()
         {
             return self.tell(Event::Failed(error.into()));

@@ -1,13 +1,13 @@
 //! Everything that a run over TCP starts, and that ends with it.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time;
 
 use fullpipe_cc::{Duration, Rate};
-use fullpipe_emu::namespace::{CLIENT, SERVER};
+use fullpipe_emu::namespace::{CLIENT, Namespace, SERVER};
 use fullpipe_emu::tun::WireView;
 use fullpipe_traffic::{Application, Direction, Stream, Tally, stream_seed};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -113,9 +113,11 @@ impl TcpTestbed {
                 link.set_extra_delay(port(i), config.extra_rtt);
             }
         }
-        let rate = path.slowest().unwrap_or(Rate::ZERO);
-        let unsent = rate.bytes_in(UNSENT_TIME).max(LEAST_UNSENT_BYTES);
-        let unsent = u32::try_from(unsent).unwrap_or(u32::MAX);
+        let unsent = |direction| {
+            let rate = path.slowest(direction).unwrap_or(Rate::ZERO);
+            let unsent = rate.bytes_in(UNSENT_TIME).max(LEAST_UNSENT_BYTES);
+            u32::try_from(unsent).unwrap_or(u32::MAX)
+        };
         let mut stacks = UserStacks::default();
         let tcp = |i: usize| settings::of_flow(&settings::over_tcp(&scenario.config.flows[i]));
         let receivers = scenario.flows.iter().zip(&scenario.config.flows).enumerate();
@@ -135,7 +137,7 @@ impl TcpTestbed {
         let senders = senders.map(|(i, (flow, config))| match &flow.program {
             Some(_) => Ok(Sender::Program),
             None if is_user(flow) => {
-                let unsent = unsent as usize;
+                let unsent = unsent(config.direction) as usize;
                 let (stack, tcp) = stacks.sender(&link, config.direction, tcp(i), unsent)?;
                 Ok(match config.application.has_many_connections() {
                     true => Sender::Many(Opener::in_user_space(stack, tcp)),
@@ -147,8 +149,8 @@ impl TcpTestbed {
                 })
             }
             None if config.application.has_many_connections() => {
-                let (server, _) = link.namespaces().ok_or(RunError::Lost)?;
-                Ok(Sender::Many(Opener::Kernel(server.entry()?)))
+                let (sender, address) = sender_of(&link, config.direction)?;
+                Ok(Sender::Many(Opener::Kernel(sender.entry()?, address)))
             }
             None => kernel_socket(&link, i, config.direction).map(Sender::One),
         });
@@ -165,7 +167,7 @@ impl TcpTestbed {
                 application: config.application,
                 seed: stream_seed(scenario.seed, Stream::Starts, number as u64),
                 stop: config.stop,
-                unsent_bytes: unsent,
+                unsent_bytes: unsent(config.direction),
                 // Room for SYNs that a full buffer drops, whose timeout doubles from a second.
                 connect_timeout: (Duration::from_secs(20) + path.rtt().times(4)).into(),
                 to: receivers[number].1,
@@ -458,18 +460,23 @@ fn kernel_listener(link: &Link, i: usize, direction: Direction) -> Result<Listen
     listener.map(Listener::Kernel).map_err(RunError::Socket)
 }
 
+/// The sender's namespace and its address.
+fn sender_of(link: &Link, direction: Direction) -> Result<(&Namespace, Ipv4Addr), RunError> {
+    let (server, client) = link.namespaces().ok_or(RunError::Lost)?;
+    Ok(match direction {
+        Direction::Down => (server, SERVER),
+        Direction::Up => (client, CLIENT),
+    })
+}
+
 /// A socket of the kernel's in the sender's namespace.
 fn kernel_socket(link: &Link, i: usize, direction: Direction) -> Result<Unconnected, RunError> {
-    let (server, client) = link.namespaces().ok_or(RunError::Lost)?;
-    let sender = match direction {
-        Direction::Down => server,
-        Direction::Up => client,
-    };
+    let (sender, address) = sender_of(link, direction)?;
     let socket = sender.enter(|| {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
         if direction == Direction::Up {
             // By this port the link knows whose the packets are.
-            socket.bind(&SocketAddr::from((CLIENT, port(i))).into())?;
+            socket.bind(&SocketAddr::from((address, port(i))).into())?;
         }
         Ok(socket)
     })?;

@@ -45,7 +45,7 @@ impl Backend for TcpUser {
             | Feature::Chain
             | Feature::Route
             | Feature::CrossTraffic
-            | Feature::Upwards(_)
+            | Feature::Upwards
             | Feature::RateTrace
             | Feature::Application(_) => true,
         }

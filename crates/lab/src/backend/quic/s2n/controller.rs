@@ -1,11 +1,11 @@
-//! Congestion control of an s2n-quic server: for each connection the algorithm of its flow, and a
+//! Congestion control of an s2n-quic endpoint: for each connection the algorithm of its flow, and a
 //! view of it from outside.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use fullpipe_s2n_quic::{Controllers, S2nController};
-use fullpipe_traffic::SenderStats;
+use fullpipe_traffic::{Direction, SenderStats};
 use s2n_quic::provider::congestion_controller::{
     Bbr, CongestionController, Cubic, Endpoint, PathInfo, Publisher, RandomGenerator, RttEstimator,
     Timestamp,
@@ -14,7 +14,7 @@ use s2n_quic::provider::event::events::SocketAddress;
 use s2n_quic::provider::event::{ConnectionInfo, ConnectionMeta, Subscriber};
 
 use super::Connection;
-use crate::backend::quic::stack::Flows;
+use crate::backend::quic::stack::{Flows, Id};
 use crate::observe::FlowSample;
 use crate::scenario::{Cc, StackAlgorithm};
 
@@ -245,8 +245,8 @@ impl CongestionController for Controller {
     }
 }
 
-/// The flow of a connection and its controller, once there is one.
-pub(super) type Slot = Arc<OnceLock<(usize, Controller)>>;
+/// The controller of a connection, once there is one.
+pub(super) type Slot = Arc<OnceLock<Controller>>;
 
 /// Slot of the newest connection. s2n-quic asks the subscriber for a context, and the endpoint of
 /// congestion controllers for the controller of the connection's first path right after that.
@@ -256,10 +256,18 @@ fn locked(newest: &Newest) -> MutexGuard<'_, Option<Slot>> {
     newest.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes the controllers of a server.
+/// The side of an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Side {
+    Server,
+    Client { flow: u32 },
+}
+
+/// Makes the controllers of an endpoint.
 #[derive(Debug)]
 pub(super) struct ByFlow {
     flows: Arc<Flows<Connection>>,
+    side: Side,
     /// Number of connections of each flow so far.
     connections: Vec<u32>,
     newest: Newest,
@@ -270,20 +278,25 @@ pub(super) struct Watch {
     newest: Newest,
 }
 
-/// The two, for one server.
-pub(super) fn watched(flows: &Arc<Flows<Connection>>) -> (ByFlow, Watch) {
+/// The two, for one endpoint.
+pub(super) fn watched(flows: &Arc<Flows<Connection>>, side: Side) -> (ByFlow, Watch) {
     let newest = Newest::default();
-    let connections = vec![0; flows.controllers.len()];
-    (ByFlow { flows: flows.clone(), connections, newest: newest.clone() }, Watch { newest })
+    let connections = vec![0; flows.senders.len()];
+    let controllers = ByFlow { flows: flows.clone(), side, connections, newest: newest.clone() };
+    (controllers, Watch { newest })
 }
 
 impl ByFlow {
-    /// Algorithm and seed of a flow's next connection.
-    fn next_of(&mut self, flow: usize) -> Option<(Cc, u64)> {
-        let count = self.connections.get_mut(flow)?;
+    /// Algorithm and seed of the next connection with this address, if this end sends its data.
+    fn next_with(&mut self, address: Option<SocketAddr>) -> Option<(Cc, u64)> {
+        let (flow, direction) = match self.side {
+            Side::Server => (self.flows.behind(address?)?, Direction::Down),
+            Side::Client { flow } => (flow, Direction::Up),
+        };
+        let count = self.connections.get_mut(flow as usize)?;
         let number = *count;
         *count = number.wrapping_add(1);
-        self.flows.connection(flow, number)
+        self.flows.control(Id { flow, number }, direction)
     }
 }
 
@@ -298,18 +311,15 @@ fn address(seen: &SocketAddress<'_>) -> Option<SocketAddr> {
 impl Endpoint for ByFlow {
     type CongestionController = Controller;
 
-    /// Whoever is no client of the run gets CUBIC.
+    /// An end that receives, and whoever is no client of the run, gets CUBIC.
     fn new_congestion_controller(&mut self, path: PathInfo<'_>) -> Controller {
         let slot = locked(&self.newest).take();
-        let flow = address(&path.remote_address).and_then(|client| self.flows.behind(client));
-        let (cc, seed) = flow
-            .and_then(|flow| self.next_of(flow))
+        let (cc, seed) = self
+            .next_with(address(&path.remote_address))
             .unwrap_or((Cc::Stack(StackAlgorithm::S2nCubic), 0));
         let controller = Controller(Arc::new(Mutex::new(Sender::new(cc, seed, path))));
-        if let (Some(slot), Some(flow)) = (slot, flow) {
-            // Empty, because it is new.
-            let _ = slot.set((flow, controller.clone()));
-        }
+        // Empty, because it is new.
+        let _ = slot.map(|slot| slot.set(controller.clone()));
         controller
     }
 }

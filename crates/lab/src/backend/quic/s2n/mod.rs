@@ -1,5 +1,4 @@
-//! s2n-quic, as an application has it: a server that answers each stream, and a client that reads
-//! it.
+//! s2n-quic, as an application has it.
 
 mod controller;
 
@@ -9,64 +8,76 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use s2n_quic::client::Connect;
-use s2n_quic::connection::Handle;
+use s2n_quic::connection::{Handle, StreamAcceptor};
 use s2n_quic::provider::limits::Limits;
 use s2n_quic::provider::{io, tls};
 use s2n_quic::stream::{BidirectionalStream, ReceiveStream};
 use s2n_quic::{Client, Server};
 use tokio::task::JoinHandle;
 
-use super::source::{self, REQUEST_BYTES, no_answer};
-use super::stack::{self, FlowError, Flows, Sending, Settings, Stack};
+use super::source::{self, REQUEST_BYTES};
+use super::stack::{self, FlowError, Flows, Id, Settings, Stack};
 use crate::backend::RunError;
 use crate::observe::FlowSample;
 use crate::scenario::{Cc, StackAlgorithm};
-use controller::{Controller, Slot, watched};
+use controller::{Controller, Side, Slot, watched};
 
 /// s2n-quic as a stack.
 pub(in crate::backend) struct S2n;
 
-/// A self-signed certificate and its key, in PEM.
-pub(in crate::backend) struct Identity {
-    certificate: String,
-    key: String,
-}
-
 impl Stack for S2n {
     const NAME: &'static str = "quic:s2n";
-    type Identity = Identity;
     type Server = JoinHandle<()>;
+    type Endpoint = Client;
     type Connection = Connection;
-    type Dialer = Dialer;
 
     fn runs(cc: Cc) -> bool {
         use StackAlgorithm::{S2nBbr, S2nCubic};
         matches!(cc, Cc::Stack(S2nBbr | S2nCubic)) || cc.algorithm().is_some()
     }
 
-    fn identity(names: &[&str]) -> Result<Identity, RunError> {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let own = rcgen::generate_simple_self_signed(names)
-            .map_err(|error| RunError::Certificate(Box::new(error)))?;
-        Ok(Identity { certificate: own.cert.pem(), key: own.signing_key.serialize_pem() })
-    }
-
     fn serve(
         socket: UdpSocket,
-        identity: &Identity,
         flows: &Arc<Flows<Connection>>,
     ) -> Result<(JoinHandle<()>, SocketAddr), RunError> {
         let address = socket.local_addr().map_err(RunError::Socket)?;
-        let server = server(socket, identity, flows).map_err(RunError::Stack)?;
+        let server = server(socket, flows).map_err(RunError::Stack)?;
         Ok((tokio::spawn(accept_all(server, flows.clone())), address))
     }
 
-    fn dialer(identity: &Identity, settings: Settings) -> Dialer {
-        Dialer { certificate: identity.certificate.clone(), settings }
+    fn client(
+        socket: UdpSocket,
+        flow: u32,
+        flows: &Arc<Flows<Connection>>,
+    ) -> Result<Client, FlowError> {
+        let (controllers, watch) = watched(flows, Side::Client { flow });
+        let (chain, _) = flows.identity.chain_and_key();
+        let trusts = chain.iter().try_fold(tls::rustls::Client::builder(), |builder, trusted| {
+            builder.with_certificate(trusted.as_ref())
+        });
+        Ok(Client::builder()
+            .with_tls(trusts?.build()?)?
+            .with_io(io(socket)?)?
+            .with_limits(limits(&flows.settings)?)?
+            .with_congestion_controller(controllers)?
+            .with_event(watch)?
+            .start()?)
+    }
+
+    /// The server knows the flow by the client's address before it knows the name.
+    async fn connect(
+        over: &Client,
+        server: SocketAddr,
+        id: Id,
+        _: &Flows<Connection>,
+    ) -> Result<Connection, FlowError> {
+        let name = id.server_name();
+        let connection = over.connect(Connect::new(server).with_server_name(name)).await?;
+        Connection::start(connection).ok_or_else(|| "it has no controller".into())
     }
 
     /// The server ends with what accepts its connections.
-    async fn shutdown(server: JoinHandle<()>) {
+    fn shutdown(server: JoinHandle<()>) {
         server.abort();
     }
 }
@@ -89,14 +100,12 @@ fn io(socket: UdpSocket) -> std::io::Result<io::tokio::Provider> {
     io::tokio::Builder::default().with_rx_socket(socket)?.build()
 }
 
-fn server(
-    socket: UdpSocket,
-    identity: &Identity,
-    flows: &Arc<Flows<Connection>>,
-) -> Result<Server, FlowError> {
-    let (controllers, watch) = watched(flows);
+fn server(socket: UdpSocket, flows: &Arc<Flows<Connection>>) -> Result<Server, FlowError> {
+    let (controllers, watch) = watched(flows, Side::Server);
+    let (chain, key) = flows.identity.chain_and_key();
+    let [certificate] = chain.as_slice() else { return Err("it is one certificate".into()) };
     let own = tls::rustls::Server::builder()
-        .with_certificate(identity.certificate.as_str(), identity.key.as_str())?
+        .with_certificate(certificate.as_ref(), key.secret_der())?
         .build()?;
     Ok(Server::builder()
         .with_tls(own)?
@@ -110,25 +119,20 @@ fn server(
 /// Accepts connections until this is dropped.
 async fn accept_all(mut server: Server, flows: Arc<Flows<Connection>>) {
     while let Some(connection) = server.accept().await {
-        let slot = connection.query_event_context(Slot::clone);
-        let Some((flow, controller)) = slot.ok().and_then(|slot| slot.get().cloned()) else {
-            continue;
-        };
-        let seen = Connection { controller, is_open: Arc::new(AtomicBool::new(true)) };
-        flows.accept(flow, seen.clone());
-        tokio::spawn(async move {
-            // A connection that fails is seen by its client.
-            answer_all(connection).await.ok();
-            seen.is_open.store(false, Ordering::Relaxed);
-        });
+        let name = connection.server_name().ok().flatten();
+        let Some(id) = name.and_then(|name| Id::named(&name)) else { continue };
+        // A connection that fails is seen by its client.
+        if let Some(connection) = Connection::start(connection) {
+            flows.accept(id, connection);
+        }
     }
 }
 
-async fn answer_all(mut connection: s2n_quic::Connection) -> Result<(), FlowError> {
-    while let Some(stream) = connection.accept_bidirectional_stream().await? {
+/// Answers what the other end asks for, until the connection ends.
+async fn answer_all(mut streams: StreamAcceptor) {
+    while let Ok(Some(stream)) = streams.accept_bidirectional_stream().await {
         tokio::spawn(answer(stream));
     }
-    Ok(())
 }
 
 /// Reads a request and answers it.
@@ -150,14 +154,45 @@ impl source::Stream for BidirectionalStream {
     }
 }
 
-/// The server's end of a connection.
+/// An end of a connection.
 #[derive(Clone, Debug)]
 pub(in crate::backend) struct Connection {
     controller: Controller,
     is_open: Arc<AtomicBool>,
+    handle: Handle,
 }
 
-impl Sending for Connection {
+impl Connection {
+    /// Begins to answer on a connection that is there; nothing for one without a controller.
+    fn start(connection: s2n_quic::Connection) -> Option<Self> {
+        let slot = connection.query_event_context(Slot::clone).ok()?;
+        let controller = slot.get()?.clone();
+        let (handle, streams) = connection.split();
+        let is_open = Arc::new(AtomicBool::new(true));
+        let until_its_end = is_open.clone();
+        tokio::spawn(async move {
+            answer_all(streams).await;
+            until_its_end.store(false, Ordering::Relaxed);
+        });
+        Some(Self { controller, is_open, handle })
+    }
+}
+
+impl stack::Connection for Connection {
+    type Response = ReceiveStream;
+
+    async fn get(&self, path: &str) -> Result<ReceiveStream, FlowError> {
+        let mut handle = self.handle.clone();
+        let (receive, mut send) = handle.open_bidirectional_stream().await?.split();
+        send.send(Bytes::copy_from_slice(path.as_bytes())).await?;
+        send.finish()?;
+        Ok(receive)
+    }
+
+    fn close(&self) {
+        self.handle.close(0_u32.into());
+    }
+
     fn sample(&self) -> Option<FlowSample> {
         let mut sample = self.controller.sender().sample();
         if !self.is_open() {
@@ -171,65 +206,12 @@ impl Sending for Connection {
     }
 }
 
-#[derive(Clone)]
-pub(in crate::backend) struct Dialer {
-    certificate: String,
-    settings: Settings,
-}
-
-impl stack::Dialer for Dialer {
-    type Endpoint = Client;
-    type Client = Handle;
-
-    fn endpoint(&self, socket: UdpSocket) -> Result<Client, FlowError> {
-        let trusts =
-            tls::rustls::Client::builder().with_certificate(self.certificate.as_str())?.build()?;
-        Ok(Client::builder()
-            .with_tls(trusts)?
-            .with_io(io(socket)?)?
-            .with_limits(limits(&self.settings)?)?
-            .start()?)
-    }
-
-    /// The server knows the flow by the client's address, and counts its connections.
-    async fn connect(
-        &self,
-        over: &Client,
-        server: SocketAddr,
-        server_name: &str,
-        _first_connection_id: [u8; 8],
-    ) -> Result<Handle, FlowError> {
-        let connecting = over.connect(Connect::new(server).with_server_name(server_name));
-        let timeout = self.settings.handshake_timeout;
-        match tokio::time::timeout(timeout.into(), connecting).await {
-            Ok(connection) => Ok(connection?.handle()),
-            Err(_) => Err(no_answer(server, timeout)),
-        }
-    }
-}
-
-impl stack::Client for Handle {
-    type Response = ReceiveStream;
-
-    async fn get(&self, path: &str) -> Result<ReceiveStream, FlowError> {
-        let (receive, mut send) = self.clone().open_bidirectional_stream().await?.split();
-        send.send(Bytes::copy_from_slice(path.as_bytes())).await?;
-        send.finish()?;
-        Ok(receive)
-    }
-
-    /// s2n-quic sends the close while the runtime lives, and does not say when.
-    async fn close(self) {
-        self.leave();
-    }
-
-    fn leave(self) {
-        Handle::close(&self, 0_u32.into());
-    }
-}
-
 impl stack::Response for ReceiveStream {
-    async fn chunk(&mut self) -> Result<Option<Bytes>, FlowError> {
-        Ok(self.receive().await?)
+    async fn read(&mut self, chunks: &mut [Bytes]) -> Result<Option<usize>, FlowError> {
+        let (Some(place), Some(chunk)) = (chunks.first_mut(), self.receive().await?) else {
+            return Ok(None);
+        };
+        *place = chunk;
+        Ok(Some(1))
     }
 }

@@ -1,26 +1,26 @@
-//! Samples from the server's connections.
+//! Samples from the sender's ends of connections.
 
 use fullpipe_traffic::SenderStats;
 
-use super::stack::Sending;
+use super::stack::Connection;
 use crate::observe::FlowSample;
 
-/// The connections that the server accepted for one flow.
+/// The sender's ends of one flow's connections.
 #[derive(Clone, Debug)]
-pub(in crate::backend) struct Accepted<C> {
+pub(in crate::backend) struct Senders<C> {
     /// Those that may still send, the newest last. Only a flow of short connections has several.
     open: Vec<C>,
     /// Counters of those that are closed.
     over: SenderStats,
 }
 
-impl<C> Default for Accepted<C> {
+impl<C> Default for Senders<C> {
     fn default() -> Self {
         Self { open: Vec::new(), over: SenderStats::default() }
     }
 }
 
-impl<C: Sending> Accepted<C> {
+impl<C: Connection> Senders<C> {
     pub(super) fn add(&mut self, connection: C) {
         self.open.push(connection);
     }

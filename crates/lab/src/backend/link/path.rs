@@ -308,7 +308,9 @@ mod tests {
             let delays = |config: &PathConfig| {
                 let mut path = Path::new(config).expect("a path");
                 let sent = |n: u64| Instant::default() + Duration::from_millis(2 * n);
-                (0..500).for_each(|n| drop(path.send(sent(n), Header::from(1500), n)));
+                for n in 0..500 {
+                    path.send(sent(n), Header::from(1500), n).expect("room");
+                }
                 let mut delays = Vec::new();
                 while let Some(event) = path.poll(sent(1000)) {
                     let Event::Delivered(packet) = event else { continue };

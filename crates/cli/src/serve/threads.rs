@@ -21,7 +21,7 @@ impl Threads {
     /// So many in all, the main one included; as many as there are processors unless it is said.
     pub(super) fn start(wanted: Option<NonZeroUsize>) -> Result<Self, Failure> {
         let all = wanted.or(available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-        (1..all).map(|number| Self::one(number)).collect::<Result<_, _>>().map(Self)
+        (1..all).map(Self::one).collect::<Result<_, _>>().map(Self)
     }
 
     fn one(number: usize) -> Result<(Handle, oneshot::Sender<()>), Failure> {

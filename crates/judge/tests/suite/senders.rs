@@ -20,10 +20,12 @@ fn story(course: &'static str, seconds: u64, sender: &str) -> Story {
     opened(&pcap, &keys)
 }
 
-/// The kind in a word, whether it paces, and its defects.
+/// A sender, its path and the seconds on it; the kind in a word, whether it paces, and its defects.
+type Row = (&'static str, &'static str, u64, &'static str, Option<bool>, &'static [&'static str]);
+
 #[test]
 fn the_kind_and_the_defect_of_each_sender_are_told() {
-    let all: [(&str, &str, u64, &str, Option<bool>, &[&str]); 9] = [
+    let all: [Row; 9] = [
         ("bbr3", "loss 1 %", 4, "BBR", Some(true), &[]),
         ("bbr3x", "loss 1 %", 4, "BBR", Some(true), &[]),
         ("noq:bbr3", "loss 1 %", 4, "BBR", Some(true), &[]),

@@ -180,6 +180,8 @@ pub(super) fn fill(flow: Flow, packets: &[Opened]) -> Flow {
 
 #[cfg(test)]
 mod tests {
+    use super::super::opening::Packets;
+    use super::super::udp::{self, Datagram};
     use super::*;
 
     #[test]
@@ -196,5 +198,31 @@ mod tests {
         let late: Vec<bool> = [4, 6, 9, 7, 5, 5].map(|n| holes.arrives(n as f64, n)).to_vec();
         assert_eq!(late, [false, false, false, true, true, false]);
         assert_eq!(holes.missing, BTreeMap::from([(8, 9.0)]));
+    }
+
+    fn packet(at_ms: f64, is_data_way: bool, number: u64, acked: &[(u64, u64)]) -> Opened {
+        let (at_s, acked) = (at_ms / 1e3, acked.into());
+        Opened { at_s, is_data_way, space: 2, number, bytes: 1200, is_eliciting: true, acked }
+    }
+
+    /// A server that takes 22 ms for its handshake and 40 ms from the client, at its own end.
+    #[test]
+    fn a_host_that_is_busy_in_its_handshake_is_the_sender_all_the_same() {
+        let long = [0xC0, 0, 0, 0, 1];
+        let times = [(0.0, false), (22.0, true), (62.0, false)];
+        let handshake =
+            times.map(|(at_ms, is_data_way)| Datagram::of(at_ms / 1e3, is_data_way, &long, 1200));
+        let opened = vec![
+            packet(100.0, true, 0, &[]),
+            packet(110.0, true, 1, &[]),
+            // Of the last one that it names.
+            packet(150.0, false, 0, &[(0, 1)]),
+            packet(150.5, true, 2, &[(0, 0)]),
+        ];
+        let (ahead, behind) = least_waits(&opened).expect("both ways");
+        assert!((ahead - 0.04).abs() < 1e-9 && (behind - 0.0005).abs() < 1e-9);
+        let place = |opened| udp::flow(&handshake, &Packets { opened, closed: 0 }).place;
+        assert_eq!(place(Vec::new()), Place::Between);
+        assert_eq!(place(opened), Place::Sender);
     }
 }

@@ -64,6 +64,9 @@ pub struct Conn {
     pub(crate) was_application_limited: bool,
     /// True if a CE mark counts as the loss of a packet.
     pub(crate) marks_are_losses: bool,
+    /// True if marks begin no episode of recovery: the algorithm has a rhythm of its own for them.
+    #[cfg(feature = "prague")]
+    marks_are_apart: bool,
     /// C.is_cwnd_limited holds while less than this has left the path: see
     /// [`Self::mark_cwnd_limited`].
     cwnd_limited_before: u64,
@@ -102,6 +105,8 @@ impl Conn {
             awaits_repair: false,
             was_application_limited: false,
             marks_are_losses: true,
+            #[cfg(feature = "prague")]
+            marks_are_apart: false,
             cwnd_limited_before: 0,
         };
         conn.set_ack_frequency(config.ack_frequency);
@@ -229,6 +234,21 @@ impl Conn {
     pub(crate) fn count_marks(&mut self, packets: u64) {
         let as_lost = if self.marks_are_losses { packets.saturating_mul(self.smss) } else { 0 };
         self.sampler.count_marks(packets, as_lost);
+    }
+
+    /// Marks are no losses, and begin no episode of recovery, if `apart`.
+    #[cfg(feature = "prague")]
+    pub(crate) const fn answer_marks_apart(&mut self, apart: bool) {
+        self.marks_are_losses = !apart;
+        self.marks_are_apart = apart;
+    }
+
+    /// True if marks begin no episode of recovery.
+    pub(crate) const fn marks_are_apart(&self) -> bool {
+        #[cfg(feature = "prague")]
+        return self.marks_are_apart;
+        #[cfg(not(feature = "prague"))]
+        false
     }
 
     /// Marks belong to the newest episode, if they count as losses.

@@ -14,7 +14,7 @@
 //! Where the draft leaves a choice, this is what was chosen: losses are answered as Reno does;
 //! alpha is 1 at first (RFC 8257 section 3.3), so that the first mark halves the window of slow
 //! start; slow start has HyStart++ (RFC 9406); virtual round trips count from the end of slow start
-//! on.
+//! on; before the first sample the initial window is paced as over 25 ms.
 
 mod classic;
 
@@ -25,7 +25,7 @@ use crate::hystart::SlowStart;
 use crate::prague::classic::ClassicQueue;
 use crate::sampler::RateSample;
 use crate::snapshot::Snapshot;
-use crate::units::{Duration, Gain, Instant, mul_div};
+use crate::units::{Duration, Gain, Instant, Rate, mul_div};
 
 /// RTT_virt_min: the round trip over which shorter ones are as fair as the usual ones.
 const LEAST_VIRTUAL_RTT: Duration = Duration::from_millis(25);
@@ -93,7 +93,7 @@ impl Mark {
 impl Prague {
     pub(crate) fn new(conn: &mut Conn, now: Instant, config: &Config) -> Self {
         conn.answer_marks_apart(config.ecn);
-        Self {
+        let prague = Self {
             slow_start: SlowStart::new(),
             has_marks: false,
             is_marked: false,
@@ -105,7 +105,13 @@ impl Prague {
             reduced: None,
             classic: ClassicQueue::new(config.prague_classic_fallback),
             undo: None,
+        };
+        if conn.is_paced && conn.srtt().is_none() {
+            // An initial window that left at once would be marked, and slow start be over.
+            conn.set_pacing_rate(Rate::from_volume(2 * conn.cwnd, LEAST_VIRTUAL_RTT));
         }
+        prague.pace(conn);
+        prague
     }
 
     /// RTT_virt.

@@ -448,8 +448,9 @@ pub struct Config {
     pub cubic: CubicRules,
     /// True if CE marks on this path mean low-latency ECN: a queue that is marked when it is well
     /// under a millisecond, and a receiver that reports each mark. `bbr3-linux` then answers them
-    /// with its own response where min_rtt is at most 5 ms, and ignores them otherwise, and `prague`
-    /// by the share that is marked. To the other algorithms a mark is congestion in any case.
+    /// with its own response where min_rtt is at most 5 ms, and ignores them otherwise, `prague`
+    /// by the share that is marked, and, in a build with the feature `l4s`, `bbr3` and `bbr3x` as
+    /// `bbr3-linux`, whatever min_rtt is. To the other algorithms a mark is congestion in any case.
     pub ecn: bool,
     /// The targets of `bbr-swift`. Others ignore it.
     pub swift: SwiftOptions,

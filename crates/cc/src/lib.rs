@@ -26,6 +26,8 @@
 //! - `bbr-swift`: an algorithm for data centres, and [`AckBatch::receiver_delay`] with an effect.
 //!   Off by default: the others' ACKs then carry no receiver's delay.
 //! - `prague`: an algorithm for low-latency ECN (L4S, RFC 9330). Off by default.
+//! - `l4s`: a response of `bbr3` and `bbr3x` to low-latency ECN, where [`Config::ecn`] says that
+//!   marks mean that. Off by default.
 //! - `careful-resume`: [`Config::resume`] (RFC 9959). Off by default: controllers are then smaller.
 //! - `custom`: algorithms of other crates (`CustomAlgorithm`). Needs an allocator.
 //! - `serde`: serialisation of units, configuration, decisions and snapshots. An [`Instant`] and a

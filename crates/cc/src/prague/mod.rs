@@ -20,7 +20,7 @@ mod classic;
 
 use crate::algo::{Congestion, CongestionControl};
 use crate::config::Config;
-use crate::conn::{Conn, INFINITE};
+use crate::conn::{Conn, INFINITE, MarksAre};
 use crate::hystart::SlowStart;
 use crate::prague::classic::ClassicQueue;
 use crate::sampler::RateSample;
@@ -92,7 +92,9 @@ impl Mark {
 
 impl Prague {
     pub(crate) fn new(conn: &mut Conn, now: Instant, config: &Config) -> Self {
-        conn.answer_marks_apart(config.ecn);
+        if config.ecn {
+            conn.marks = MarksAre::Apart;
+        }
         let prague = Self {
             slow_start: SlowStart::new(),
             has_marks: false,

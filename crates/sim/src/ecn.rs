@@ -3,14 +3,15 @@
 //!
 //! RFC 9000 section 13.4.2.1: of the packets that an ACK newly acknowledges each has to be counted,
 //! as ECT or as CE. One that is not was bleached. And no queue marks everything from the first packet
-//! on whatever the sender does: after four round trips of nothing but marks a router is taken for
+//! on whatever the sender does: after sixteen round trips of nothing but marks a router is taken for
 //! one that writes the field by mistake, as RFC 9768 section 3.2.2.3 has it for TCP. Either way the
 //! sender stops: its packets say no more that they can be marked, and marks mean nothing to it.
 
-/// Round trips with nothing but marks, from the first packet on.
-const MARKED_ROUNDS: u32 = 4;
-/// Fewer packets than these say nothing, as the first window of RFC 6928.
-const LEAST_PACKETS: u64 = 10;
+/// Round trips with nothing but marks, from the first packet on. A flow that starts into a queue of
+/// others may have some: with four, flows of L4S that share a link were taken for mangled ones.
+const MARKED_ROUNDS: u32 = 16;
+/// Fewer packets than these say nothing: two a round trip.
+const LEAST_PACKETS: u64 = 32;
 
 /// The sender's account.
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,9 +90,9 @@ mod tests {
     }
 
     #[test]
-    fn so_do_four_round_trips_of_marks_alone() {
-        assert!(!after(4, 10, 10), "the end of the fourth shows with the next one");
-        assert!(after(6, 10, 10));
+    fn so_do_sixteen_round_trips_of_marks_alone() {
+        assert!(!after(16, 10, 10), "the end of the last one shows with the next one");
+        assert!(after(18, 10, 10));
     }
 
     #[test]

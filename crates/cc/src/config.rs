@@ -31,8 +31,8 @@ pub enum Algorithm {
     #[cfg(feature = "bbr-swift")]
     BbrSwift,
     /// Prague, for L4S (RFC 9330, draft-briscoe-iccrg-prague-congestion-control): where
-    /// [`Config::ecn`] says that marks are low-latency ones, it reduces its window by the share that
-    /// is marked; otherwise a mark is a loss.
+    /// [`Config::ecn`] says that marks are low-latency ones, it reduces its window by the share
+    /// that is marked; otherwise a mark is a loss.
     #[cfg(feature = "prague")]
     Prague,
     /// BBR version 1 as Linux has it, with its policer model and its estimate of ACK aggregation.
@@ -335,7 +335,8 @@ pub enum CubicRules {
 /// hops, counts up to 4.29 s, which 32 bits of nanoseconds hold; more counts as that.
 ///
 /// Swift's paper gives the meaning of each and few values. Those here are for a data centre with
-/// round trips of some 25 us and are guesses; an operator sets them by the distances in the network.
+/// round trips of some 25 us and are guesses; an operator sets them by the distances in the
+/// network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

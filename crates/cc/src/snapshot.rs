@@ -26,8 +26,8 @@ pub enum State {
     ProbeRtt,
     /// CUBIC, Reno and Prague: doubling the window each round.
     SlowStart,
-    /// CUBIC, Reno and Prague: the RTT rose in slow start, which goes on at a quarter of its growth to see
-    /// whether that was a queue (RFC 9406).
+    /// CUBIC, Reno and Prague: the RTT rose in slow start, which goes on at a quarter of its growth
+    /// to see whether that was a queue (RFC 9406).
     ConservativeSlowStart,
     /// CUBIC, Reno and Prague: the window has a slow-start threshold behind it.
     CongestionAvoidance,
@@ -125,8 +125,8 @@ pub struct Snapshot {
     pub srtt: Option<Duration>,
     /// The newest round-trip sample.
     pub latest_rtt: Option<Duration>,
-    /// The smoothed share of data that was marked with CE (Prague), from the first mark on; `None` for
-    /// others.
+    /// The smoothed share of data that was marked with CE (Prague), from the first mark on; `None`
+    /// for others.
     pub ecn_alpha: Option<Gain>,
     /// The BBR model; `None` for algorithms without one.
     pub bbr: Option<BbrSnapshot>,

@@ -2,10 +2,11 @@
 //! mark that a queue can have made.
 //!
 //! RFC 9000 section 13.4.2.1: of the packets that an ACK newly acknowledges each has to be counted,
-//! as ECT or as CE. One that is not was bleached. And no queue marks everything from the first packet
-//! on whatever the sender does: after sixteen round trips of nothing but marks a router is taken for
-//! one that writes the field by mistake, as RFC 9768 section 3.2.2.3 has it for TCP. Either way the
-//! sender stops: its packets say no more that they can be marked, and marks mean nothing to it.
+//! as ECT or as CE. One that is not was bleached. And no queue marks everything from the first
+//! packet on whatever the sender does: after sixteen round trips of nothing but marks a router is
+//! taken for one that writes the field by mistake, as RFC 9768 section 3.2.2.3 has it for TCP.
+//! Either way the sender stops: its packets say no more that they can be marked, and marks mean
+//! nothing to it.
 
 /// Round trips with nothing but marks, from the first packet on. A flow that starts into a queue of
 /// others may have some: with four, flows of L4S that share a link were taken for mangled ones.

@@ -28,8 +28,8 @@ impl<T: Clone> Link<T> {
         Ok(Self { path, parts: Vec::new(), queue_delay_ns, by_flow_ns: None })
     }
 
-    /// Counts the delays of so many flows apart from now on, if a queue of `config` has more than one
-    /// line: in any other one all flows wait alike.
+    /// Counts the delays of so many flows apart from now on, if a queue of `config` has more than
+    /// one line: in any other one all flows wait alike.
     pub fn count_by_flow(&mut self, config: &PathConfig, flows: usize) {
         let has_lines = |element: &ElementConfig| match element {
             ElementConfig::Bottleneck { queue, .. } => {
@@ -51,8 +51,8 @@ impl<T: Clone> Link<T> {
         }
     }
 
-    /// Queueing delays in nanoseconds of the packets of each flow that came out so far; `None` where
-    /// they do not count apart.
+    /// Queueing delays in nanoseconds of the packets of each flow that came out so far; `None`
+    /// where they do not count apart.
     pub fn queue_delays_by_flow_ns(&self) -> Option<&[Tally]> {
         self.by_flow_ns.as_ref().map(FlowTallies::tallies)
     }

@@ -101,7 +101,8 @@ pub(crate) struct Ack {
     pub(crate) ce_packets: u64,
     /// Packets that arrived with an ECN codepoint, those with CE included.
     pub(crate) ecn_packets: u64,
-    /// Time between the newest packet's arrival at the receiver's host and the host's getting to it.
+    /// Time between the newest packet's arrival at the receiver's host and the host's getting to
+    /// it.
     pub(crate) receiver_delay: Duration,
     /// Time from then to this ACK.
     pub(crate) ack_delay: Duration,

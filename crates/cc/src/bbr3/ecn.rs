@@ -1,7 +1,8 @@
 //! The response to ECN of Linux's flavour, for networks whose marks mean a queue of well under a
-//! millisecond ("low-latency ECN"). The draft has none yet; with the feature `l4s` its flavours have this one as
-//! well, where the transport says that marks mean that ([`crate::Config::ecn`]), for round trips of
-//! any length: Linux's bound of 5 ms keeps it to data centres, and L4S (RFC 9330) is for all paths.
+//! millisecond ("low-latency ECN"). The draft has none yet; with the feature `l4s` its flavours
+//! have this one as well, where the transport says that marks mean that ([`crate::Config::ecn`]),
+//! for round trips of any length: Linux's bound of 5 ms keeps it to data centres, and L4S (RFC
+//! 9330) is for all paths.
 //!
 //! `alpha` follows the share of marked data as DCTCP's does. Outside probes a marked round lowers
 //! inflight_shortterm by a third of it; a probe in which more than half is marked went too high;
@@ -75,8 +76,8 @@ impl<F: Flavour> Bbr3<F> {
         F::ecn(&self.own).is_some_and(|ecn| ecn.is_mark_rate_too_high)
     }
 
-    /// The draft's flavours judge no ACKs of a probe: one in which too much is marked went too high,
-    /// at once.
+    /// The draft's flavours judge no ACKs of a probe: one in which too much is marked went too
+    /// high, at once.
     pub(super) fn judge_marked_probe(&mut self, conn: &Conn, marks: &Marks<'_>, now: Instant) {
         if self.is_mark_rate_too_high() && self.is_bw_probe_sample {
             let rs = marks.sample;

@@ -3,10 +3,10 @@
 //! Classic ECN"; the passive test of Briscoe and Ahmed, "TCP Prague Fall-back on Detection of a
 //! Classic ECN AQM" (arXiv:1911.00710).
 //!
-//! A queue of L4S is short, and so the round trip is steady. A classic one is some milliseconds long
-//! and moves. Each virtual round trip with marks adds to a score, by the logarithms of the mean
-//! deviation of the round trip and of its mean above its minimum, against 750 us and 2 ms. The first
-//! may also subtract.
+//! A queue of L4S is short, and so the round trip is steady. A classic one is some milliseconds
+//! long and moves. Each virtual round trip with marks adds to a score, by the logarithms of the
+//! mean deviation of the round trip and of its mean above its minimum, against 750 us and 2 ms. The
+//! first may also subtract.
 //!
 //! Ours: the mean and the deviation are kept in 1/2^16 ns, so that neither has to be scaled when
 //! their gain changes; logarithms are straight between powers of two, at most 0.09 too low.

@@ -163,10 +163,12 @@ impl Sender {
     /// The newly marked packets of which an ACK tells that acknowledges so many; none if the field
     /// is changed on the way.
     #[inline]
-    fn newly_marked(&mut self, ack: &Ack, newly_acked: u64) -> u64 {
+    fn newly_marked(&mut self, now: Instant, ack: &Ack, newly_acked: u64) -> u64 {
         let Some(ecn) = &mut self.ecn else { return 0 };
         let counts = (ack.ecn_packets, ack.ce_packets);
-        ecn.on_ack(newly_acked, counts, self.flight.largest_acked(), self.flight.next_pn());
+        let (flight, rtt) = (&self.flight, &self.flight.rtt);
+        let numbers = (flight.largest_acked(), flight.next_pn());
+        ecn.on_ack(now, newly_acked, counts, numbers, (rtt.smoothed(), rtt.min()));
         let marked = ack.ce_packets.saturating_sub(self.ce_packets);
         self.ce_packets = self.ce_packets.max(ack.ce_packets);
         if ecn.has_failed() { 0 } else { marked }
@@ -482,7 +484,7 @@ impl Sender {
             }
         }
         let flight = self.cc.inflight();
-        let marked = self.newly_marked(ack, self.flight.newly_acked());
+        let marked = self.newly_marked(now, ack, self.flight.newly_acked());
         let mut batch = self.cc.ack(now);
         self.flight.tell_acked(&mut batch);
         if let Some(rtt) = news.rtt {
@@ -523,7 +525,7 @@ impl Sender {
         ranges.forget_to(upto);
         self.pto_count = 0;
         self.flight.measure(now, upto - 1, delay);
-        let marked = self.newly_marked(ack, packets as u64);
+        let marked = self.newly_marked(now, ack, packets as u64);
         let mut batch = self.cc.ack(now);
         self.flight.take_oldest(packets, &mut batch);
         batch.receiver_delay(ack.receiver_delay);

@@ -157,7 +157,7 @@ can_build_kernel() {
 features_alone() {
     say "features, one at a time"
     local features
-    for features in "" bbr3 bbr3x bbr3-linux bbr3x-linux bbr-swift bbr1 cubic reno careful-resume,bbr3 custom,serde,defmt; do
+    for features in "" bbr3 bbr3x bbr3-linux bbr3x-linux bbr-swift prague bbr1 cubic reno careful-resume,bbr3 l4s,bbr3,bbr3x custom,serde,defmt; do
         cargo clippy "${release[@]}" -p fullpipe-cc --no-default-features --features "$features" -- -D warnings
     done
     cargo clippy "${release[@]}" -p fullpipe-lab --no-default-features --lib -- -D warnings

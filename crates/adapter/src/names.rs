@@ -54,13 +54,16 @@ impl NoqAlgorithm {
 
 impl CongestionControl {
     /// The names that [`FromStr`] takes.
-    pub const NAMES: [&'static str; 10 + cfg!(feature = "bbr-swift") as usize] = [
+    pub const NAMES: [&'static str;
+        10 + cfg!(feature = "bbr-swift") as usize + cfg!(feature = "prague") as usize] = [
         "bbr3",
         "bbr3x",
         "bbr3-linux",
         "bbr3x-linux",
         #[cfg(feature = "bbr-swift")]
         "bbr-swift",
+        #[cfg(feature = "prague")]
+        "prague",
         "bbr1",
         "cubic",
         "reno",

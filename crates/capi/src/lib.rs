@@ -50,8 +50,17 @@ pub use status::{Status, fullpipe_status_message};
 pub const FULLPIPE_NONE: u64 = u64::MAX;
 
 /// The names of the algorithms, as `fullpipe_cc::Algorithm::NAMES` has them.
-const ALGORITHMS: [&CStr; 8] =
-    [c"bbr3", c"bbr3x", c"bbr3-linux", c"bbr3x-linux", c"bbr-swift", c"bbr1", c"cubic", c"reno"];
+const ALGORITHMS: [&CStr; 9] = [
+    c"bbr3",
+    c"bbr3x",
+    c"bbr3-linux",
+    c"bbr3x-linux",
+    c"bbr-swift",
+    c"prague",
+    c"bbr1",
+    c"cubic",
+    c"reno",
+];
 
 /// Returns the name of the algorithm with this number, from 0, or NULL after the last one.
 #[unsafe(no_mangle)]

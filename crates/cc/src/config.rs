@@ -30,6 +30,11 @@ pub enum Algorithm {
     /// one packet. For data centres; [`Config::swift`] has their distances.
     #[cfg(feature = "bbr-swift")]
     BbrSwift,
+    /// Prague, for L4S (RFC 9330, draft-briscoe-iccrg-prague-congestion-control): where
+    /// [`Config::ecn`] says that marks are low-latency ones, it reduces its window by the share
+    /// that is marked; otherwise a mark is a loss.
+    #[cfg(feature = "prague")]
+    Prague,
     /// BBR version 1 as Linux has it, with its policer model and its estimate of ACK aggregation.
     #[cfg(feature = "bbr1")]
     Bbr1,
@@ -61,6 +66,8 @@ impl Algorithm {
         "bbr3x-linux",
         #[cfg(feature = "bbr-swift")]
         "bbr-swift",
+        #[cfg(feature = "prague")]
+        "prague",
         #[cfg(feature = "bbr1")]
         "bbr1",
         #[cfg(feature = "cubic")]
@@ -82,6 +89,8 @@ impl Algorithm {
             Self::Bbr3xLinux => "bbr3x-linux",
             #[cfg(feature = "bbr-swift")]
             Self::BbrSwift => "bbr-swift",
+            #[cfg(feature = "prague")]
+            Self::Prague => "prague",
             #[cfg(feature = "bbr1")]
             Self::Bbr1 => "bbr1",
             #[cfg(feature = "cubic")]
@@ -136,6 +145,8 @@ impl FromStr for Algorithm {
             "bbr3x-linux" => Ok(Self::Bbr3xLinux),
             #[cfg(feature = "bbr-swift")]
             "bbr-swift" => Ok(Self::BbrSwift),
+            #[cfg(feature = "prague")]
+            "prague" => Ok(Self::Prague),
             #[cfg(feature = "bbr1")]
             "bbr1" => Ok(Self::Bbr1),
             #[cfg(feature = "cubic")]
@@ -324,7 +335,8 @@ pub enum CubicRules {
 /// hops, counts up to 4.29 s, which 32 bits of nanoseconds hold; more counts as that.
 ///
 /// Swift's paper gives the meaning of each and few values. Those here are for a data centre with
-/// round trips of some 25 us and are guesses; an operator sets them by the distances in the network.
+/// round trips of some 25 us and are guesses; an operator sets them by the distances in the
+/// network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -437,11 +449,16 @@ pub struct Config {
     pub cubic: CubicRules,
     /// True if CE marks on this path mean low-latency ECN: a queue that is marked when it is well
     /// under a millisecond, and a receiver that reports each mark. `bbr3-linux` then answers them
-    /// with its own response where min_rtt is at most 5 ms, and ignores them otherwise. To the
-    /// other algorithms a mark is congestion in any case.
+    /// with its own response where min_rtt is at most 5 ms, and ignores them otherwise, `prague`
+    /// by the share that is marked, and, in a build with the feature `l4s`, `bbr3` and `bbr3x` as
+    /// `bbr3-linux`, whatever min_rtt is. To the other algorithms a mark is congestion in any case.
     pub ecn: bool,
     /// The targets of `bbr-swift`. Others ignore it.
     pub swift: SwiftOptions,
+    /// True if `prague` looks for a queue that marks by RFC 3168, and gives way there to the flows
+    /// that such marks are for, as CUBIC does (arXiv:1911.00710). Others ignore it.
+    #[cfg(feature = "prague")]
+    pub prague_classic_fallback: bool,
     /// The parameters that an earlier connection over the same path left, to go on with a part of
     /// them (Careful Resume, RFC 9959). See [`crate::Controller::saved_parameters`].
     #[cfg(feature = "careful-resume")]
@@ -470,6 +487,8 @@ impl Config {
             cubic: CubicRules::Rfc9438,
             ecn: false,
             swift: SwiftOptions::DATA_CENTER,
+            #[cfg(feature = "prague")]
+            prague_classic_fallback: true,
             #[cfg(feature = "careful-resume")]
             resume: None,
         }

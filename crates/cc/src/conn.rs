@@ -12,6 +12,18 @@ pub(crate) const MAX_QUANTUM: u64 = 65_536;
 /// "Infinity" of a volume in bytes.
 pub(crate) const INFINITE: u64 = u64::MAX;
 
+/// What an algorithm makes of CE marks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MarksAre {
+    /// Losses of packets that arrived all the same.
+    Losses,
+    /// No losses; but they begin an episode of recovery.
+    NoLosses,
+    /// No losses, and no episode begins: the algorithm has a rhythm of its own for them.
+    #[cfg(feature = "prague")]
+    Apart,
+}
+
 /// State shared by all algorithms: the connection as the sampler and the controller keep it, and
 /// the three control parameters, which the algorithm sets: window, pacing rate and send quantum.
 #[derive(Clone, Debug)]
@@ -62,8 +74,8 @@ pub struct Conn {
     /// The application had nothing to send since BBR's last ProbeRTT, whose samples bear its mark
     /// too.
     pub(crate) was_application_limited: bool,
-    /// True if a CE mark counts as the loss of a packet.
-    pub(crate) marks_are_losses: bool,
+    /// What a CE mark counts as.
+    pub(crate) marks: MarksAre,
     /// C.is_cwnd_limited holds while less than this has left the path: see
     /// [`Self::mark_cwnd_limited`].
     cwnd_limited_before: u64,
@@ -101,7 +113,7 @@ impl Conn {
             episode_has_marks: false,
             awaits_repair: false,
             was_application_limited: false,
-            marks_are_losses: true,
+            marks: MarksAre::Losses,
             cwnd_limited_before: 0,
         };
         conn.set_ack_frequency(config.ack_frequency);
@@ -227,13 +239,22 @@ impl Conn {
     /// C.lost.
     #[cold]
     pub(crate) fn count_marks(&mut self, packets: u64) {
-        let as_lost = if self.marks_are_losses { packets.saturating_mul(self.smss) } else { 0 };
+        let as_lost =
+            if self.marks == MarksAre::Losses { packets.saturating_mul(self.smss) } else { 0 };
         self.sampler.count_marks(packets, as_lost);
+    }
+
+    /// True if marks begin no episode of recovery.
+    pub(crate) const fn marks_are_apart(&self) -> bool {
+        #[cfg(feature = "prague")]
+        return matches!(self.marks, MarksAre::Apart);
+        #[cfg(not(feature = "prague"))]
+        false
     }
 
     /// Marks belong to the newest episode, if they count as losses.
     pub(crate) fn note_marks_in_episode(&mut self) {
-        self.episode_has_marks |= self.marks_are_losses;
+        self.episode_has_marks |= self.marks == MarksAre::Losses;
     }
 
     /// True if the newest episode answered CE marks as it would losses.

@@ -23,6 +23,8 @@ use crate::cubic_linux::LinuxCubic;
 use crate::custom::Custom;
 use crate::fixed::Fixed;
 use crate::pacer::{BurstLimits, Pacer};
+#[cfg(feature = "prague")]
+use crate::prague::Prague;
 #[cfg(feature = "reno")]
 use crate::reno::Reno;
 #[cfg(feature = "careful-resume")]
@@ -63,6 +65,8 @@ enum Algo {
     Bbr3xLinux(Bbr3<LinuxAmended>),
     #[cfg(feature = "bbr-swift")]
     BbrSwift(Bbr3<DraftSwift>),
+    #[cfg(feature = "prague")]
+    Prague(Prague),
     #[cfg(feature = "bbr1")]
     Bbr1(Bbr1),
     #[cfg(feature = "cubic")]
@@ -90,6 +94,8 @@ macro_rules! each {
             Algo::Bbr3xLinux($a) => $call,
             #[cfg(feature = "bbr-swift")]
             Algo::BbrSwift($a) => $call,
+            #[cfg(feature = "prague")]
+            Algo::Prague($a) => $call,
             #[cfg(feature = "bbr1")]
             Algo::Bbr1($a) => $call,
             #[cfg(feature = "cubic")]
@@ -206,6 +212,8 @@ impl Controller {
             Algorithm::Bbr3xLinux => Algo::Bbr3xLinux(Bbr3::new(&mut conn, now, &config)),
             #[cfg(feature = "bbr-swift")]
             Algorithm::BbrSwift => Algo::BbrSwift(Bbr3::new(&mut conn, now, &config)),
+            #[cfg(feature = "prague")]
+            Algorithm::Prague => Algo::Prague(Prague::new(&mut conn, now, &config)),
             #[cfg(feature = "bbr1")]
             Algorithm::Bbr1 => Algo::Bbr1(Bbr1::new(&mut conn, now, &config)),
             #[cfg(feature = "cubic")]
@@ -252,6 +260,8 @@ impl Controller {
             Algo::Bbr3xLinux(_) => Algorithm::Bbr3xLinux,
             #[cfg(feature = "bbr-swift")]
             Algo::BbrSwift(_) => Algorithm::BbrSwift,
+            #[cfg(feature = "prague")]
+            Algo::Prague(_) => Algorithm::Prague,
             #[cfg(feature = "bbr1")]
             Algo::Bbr1(_) => Algorithm::Bbr1,
             #[cfg(feature = "cubic")]

@@ -22,6 +22,8 @@ use crate::cubic::Cubic;
 #[cfg(feature = "cubic")]
 use crate::cubic_linux::LinuxCubic;
 use crate::fixed::Fixed;
+#[cfg(feature = "prague")]
+use crate::prague::Prague;
 #[cfg(feature = "reno")]
 use crate::reno::Reno;
 use crate::units::Instant;
@@ -115,6 +117,8 @@ pub fn built_in(
         Algorithm::Bbr3xLinux => Box::new(Bbr3::<LinuxAmended>::new(conn, now, config)),
         #[cfg(feature = "bbr-swift")]
         Algorithm::BbrSwift => Box::new(Bbr3::<DraftSwift>::new(conn, now, config)),
+        #[cfg(feature = "prague")]
+        Algorithm::Prague => Box::new(Prague::new(conn, now, config)),
         #[cfg(feature = "bbr1")]
         Algorithm::Bbr1 => Box::new(Bbr1::new(conn, now, config)),
         #[cfg(feature = "cubic")]

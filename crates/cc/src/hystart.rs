@@ -136,6 +136,11 @@ impl SlowStart {
         if self.css.is_some() { counted / CSS_GROWTH_DIVISOR } else { counted }
     }
 
+    /// True in CSS.
+    pub(crate) const fn is_conservative(&self) -> bool {
+        self.css.is_some()
+    }
+
     /// Paces by the window, if the flow is paced.
     pub(crate) fn pace(&self, conn: &mut Conn) {
         let doubles = self.is_in(conn) && self.css.is_none();

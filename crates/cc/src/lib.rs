@@ -25,6 +25,9 @@
 //!   on by default. A [`Controller`] is as large as the largest that is on.
 //! - `bbr-swift`: an algorithm for data centres, and [`AckBatch::receiver_delay`] with an effect.
 //!   Off by default: the others' ACKs then carry no receiver's delay.
+//! - `prague`: an algorithm for low-latency ECN (L4S, RFC 9330). Off by default.
+//! - `l4s`: a response of `bbr3` and `bbr3x` to low-latency ECN, where [`Config::ecn`] says that
+//!   marks mean that. Off by default.
 //! - `careful-resume`: [`Config::resume`] (RFC 9959). Off by default: controllers are then smaller.
 //! - `custom`: algorithms of other crates (`CustomAlgorithm`). Needs an allocator.
 //! - `serde`: serialisation of units, configuration, decisions and snapshots. An [`Instant`] and a
@@ -41,6 +44,7 @@
         feature = "bbr3-linux",
         feature = "bbr3x-linux",
         feature = "bbr-swift",
+        feature = "prague",
         feature = "bbr1",
         feature = "cubic",
         feature = "reno"
@@ -81,6 +85,8 @@ mod hystart;
 #[cfg(all(test, feature = "cubic", feature = "reno"))]
 mod loss_based_tests;
 mod pacer;
+#[cfg(feature = "prague")]
+mod prague;
 mod prr;
 #[cfg(feature = "reno")]
 mod reno;

@@ -24,14 +24,14 @@ pub enum State {
     ProbeBw,
     /// BBR: half a BDP in flight (BBRv1: four packets), to see the path without a queue.
     ProbeRtt,
-    /// CUBIC and Reno: doubling the window each round.
+    /// CUBIC, Reno and Prague: doubling the window each round.
     SlowStart,
-    /// CUBIC and Reno: the RTT rose in slow start, which goes on at a quarter of its growth to see
-    /// whether that was a queue (RFC 9406).
+    /// CUBIC, Reno and Prague: the RTT rose in slow start, which goes on at a quarter of its growth
+    /// to see whether that was a queue (RFC 9406).
     ConservativeSlowStart,
-    /// CUBIC and Reno: the window has a slow-start threshold behind it.
+    /// CUBIC, Reno and Prague: the window has a slow-start threshold behind it.
     CongestionAvoidance,
-    /// CUBIC and Reno: the round after a congestion event.
+    /// CUBIC, Reno and Prague: the round after a congestion event.
     Recovery,
     /// A fixed rate, which has no states.
     Fixed,
@@ -119,12 +119,15 @@ pub struct Snapshot {
     pub is_cwnd_limited: bool,
     /// True if C.app_limited is set.
     pub app_limited: bool,
-    /// The slow-start threshold in bytes, for CUBIC and Reno.
+    /// The slow-start threshold in bytes, for CUBIC, Reno and Prague.
     pub ssthresh: Option<u64>,
     /// C.srtt, the smoothed round-trip time of RFC 9002.
     pub srtt: Option<Duration>,
     /// The newest round-trip sample.
     pub latest_rtt: Option<Duration>,
+    /// The smoothed share of data that was marked with CE (Prague), from the first mark on; `None`
+    /// for others.
+    pub ecn_alpha: Option<Gain>,
     /// The BBR model; `None` for algorithms without one.
     pub bbr: Option<BbrSnapshot>,
 }
@@ -146,6 +149,7 @@ impl Snapshot {
             ssthresh: None,
             srtt: conn.srtt(),
             latest_rtt: conn.latest_rtt(),
+            ecn_alpha: None,
             bbr: None,
         }
     }

@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// --backend tcp, needs root and a kernel that has it) [default: udp for quic, tun for tcp]
     #[arg(long, value_name = "LINK")]
     link: Option<LinkKind>,
-    /// The algorithms: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, bbr1, cubic, reno,
+    /// The algorithms: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, prague, bbr1, cubic, reno,
     /// fixed:RATE, and noq's own noq:bbr3, noq:cubic, noq:reno; over quic:quinn quinn's own
     /// quinn:bbr, quinn:cubic, quinn:reno; over quic:s2n s2n-quic's own s2n:bbr, s2n:cubic; over
     /// tcp bbr3 and bbr3x (as bbr3-linux and bbr3x-linux, loaded into the kernel for the run),

@@ -57,7 +57,7 @@ pub(crate) struct Args {
         default_value = "sim"
     )]
     backend: BackendChoice,
-    /// The algorithm: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, bbr1, cubic, reno or
+    /// The algorithm: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, prague, bbr1, cubic, reno or
     /// fixed:RATE
     #[arg(long, short = 'c', value_name = "NAME", default_value = "bbr3")]
     cc: Cc,
@@ -167,7 +167,7 @@ fn check_without_file(args: &Args) -> Result<(), String> {
     if args.cc.algorithm().is_none() {
         return Err(format!(
             "there is no story of {0}, which is another program's own; write bbr3, bbr3x, bbr3-linux, bbr3x-linux, \
-             bbr-swift, bbr1, cubic, reno or fixed:RATE; fullpipe compare --cc {0} shows what it does",
+             bbr-swift, prague, bbr1, cubic, reno or fixed:RATE; fullpipe compare --cc {0} shows what it does",
             args.cc
         ));
     }

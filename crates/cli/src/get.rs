@@ -91,7 +91,8 @@ pub(crate) struct Args {
     #[arg(long)]
     key_update: bool,
     /// Congestion control of this end, which sends little: the server's decides the speed. bbr3,
-    /// bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, bbr1, cubic, reno, noq:bbr3, noq:cubic, noq:reno
+    /// bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, prague, bbr1, cubic, reno, noq:bbr3, noq:cubic,
+    /// noq:reno
     #[arg(long, value_name = "ALGORITHM", value_parser = crate::parse_cc, default_value = "bbr3")]
     cc: CongestionControl,
     /// Do not check the server's certificate: anybody on the path can read and change the file

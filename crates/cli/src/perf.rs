@@ -53,7 +53,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", conflicts_with = "server", default_value = "10s", value_parser = crate::parse_timeout)]
     duration: Duration,
     /// Congestion control of this end: linux:NAME for the kernel's TCP (by default the system's);
-    /// with --tun bbr3 (the default), bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, bbr1, cubic or reno
+    /// with --tun bbr3 (the default), bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, prague, bbr1,
+    /// cubic or reno
     #[arg(long, value_name = "ALGORITHM")]
     cc: Option<Cc>,
     /// The most unsent data at the sender (TCP_NOTSENT_LOWAT): more adds latency, less than 10 ms

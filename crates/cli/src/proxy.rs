@@ -64,7 +64,7 @@ pub(crate) struct Args {
     to: String,
     /// Congestion control of the proxy: linux:NAME for the kernel's TCP (by default the system's),
     /// or a name that `fullpipe kernel load` has given it; with --tun bbr3 (the default), bbr3x,
-    /// bbr3-linux, bbr3x-linux, bbr-swift, bbr1, cubic or reno
+    /// bbr3-linux, bbr3x-linux, bbr-swift, prague, bbr1, cubic or reno
     #[arg(long, value_name = "ALGORITHM")]
     cc: Option<Cc>,
     /// Take this program's own TCP on one side, behind this TUN device; with the kernel's address

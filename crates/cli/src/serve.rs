@@ -58,8 +58,8 @@ pub(crate) struct Args {
     /// IPv6, or both
     #[arg(long, value_name = "ADDRESS:PORT[,ADDRESS:PORT]")]
     preferred_address: Option<PreferredAddress>,
-    /// Congestion control of the server: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, bbr1,
-    /// cubic, reno, noq:bbr3, noq:cubic, noq:reno
+    /// Congestion control of the server: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, prague,
+    /// bbr1, cubic, reno, noq:bbr3, noq:cubic, noq:reno
     #[arg(long, value_name = "ALGORITHM", value_parser = crate::parse_cc, default_value = "bbr3")]
     cc: CongestionControl,
     /// Another congestion control for the clients of a network, or for those that call the server

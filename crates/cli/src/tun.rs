@@ -85,7 +85,7 @@ pub(crate) fn algorithm(congestion: CongestionControl) -> Result<Algorithm, Fail
     match congestion {
         CongestionControl::Fullpipe(algorithm) => Ok(algorithm),
         other => Err(Failure::bad_input(format!(
-            "{other} is noq's, and not there over --tun: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, bbr1, cubic or reno"
+            "{other} is noq's, and not there over --tun: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, prague, bbr1, cubic or reno"
         ))),
     }
 }

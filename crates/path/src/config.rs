@@ -223,6 +223,9 @@ pub enum ElementConfig {
     /// With this probability a packet is marked with congestion experienced, if its transport is
     /// ECN-capable.
     Marking(Probability),
+    /// With this probability a packet's ECN field is cleared, as by a router that takes it for a
+    /// part of the type of service: it goes on as one of a transport without ECN.
+    Bleaching(Probability),
     /// With this probability a packet goes on twice.
     Duplication(Probability),
     /// A token bucket that drops: a packet passes at once when the bucket holds its bytes, and
@@ -302,6 +305,7 @@ impl ElementConfig {
             Self::BlackholeSeries(_)
             | Self::Corruption(_)
             | Self::Marking(_)
+            | Self::Bleaching(_)
             | Self::Duplication(_)
             | Self::Delay(_)
             | Self::DelaySeries(_)

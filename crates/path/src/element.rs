@@ -14,7 +14,7 @@ use crate::probability::Dice;
 use crate::reordering::{Chooser, Reordering};
 use crate::shaper::{Shaped, Shaper};
 use crate::token_bucket::TokenBucket;
-use crate::{Count, DropReason, ElementConfig, Probability};
+use crate::{Count, DropReason, Ecn, ElementConfig, Probability};
 
 /// The result of a packet's entry into an element.
 pub(crate) enum Entry {
@@ -43,6 +43,7 @@ pub(crate) enum Element {
     Blackhole(Blackhole),
     Corruption(Probability, Dice),
     Marking(Probability, Dice),
+    Bleaching(Probability, Dice),
     Duplication(Probability, Dice),
     Policer(TokenBucket),
     Shaper(Box<Shaper>),
@@ -61,6 +62,7 @@ impl Element {
             }
             ElementConfig::Corruption(probability) => Self::Corruption(probability, dice),
             ElementConfig::Marking(probability) => Self::Marking(probability, dice),
+            ElementConfig::Bleaching(probability) => Self::Bleaching(probability, dice),
             ElementConfig::Duplication(probability) => Self::Duplication(probability, dice),
             ElementConfig::Policer { rate, bucket_bytes } => {
                 Self::Policer(TokenBucket::new(rate, bucket_bytes))
@@ -105,6 +107,12 @@ impl Element {
             Self::Marking(probability, dice) => {
                 if dice.says(*probability) {
                     pool.mark(key);
+                }
+                Entry::Passed
+            }
+            Self::Bleaching(probability, dice) => {
+                if dice.says(*probability) {
+                    pool[key].header.ecn = Ecn::NotEct;
                 }
                 Entry::Passed
             }

@@ -119,6 +119,17 @@ impl Flight {
         }
     }
 
+    /// The newest packet that was acknowledged; 0 before there was one.
+    #[inline]
+    pub(crate) fn largest_acked(&self) -> u64 {
+        self.largest_acked.unwrap_or(0)
+    }
+
+    /// Packets that the ACK at hand acknowledges for the first time.
+    pub(crate) fn newly_acked(&self) -> u64 {
+        self.acked.len() as u64
+    }
+
     #[inline]
     pub(crate) fn next_pn(&self) -> u64 {
         self.packets.next()

@@ -192,6 +192,13 @@ impl Flow {
         stats
     }
 
+    /// The ECN codepoint of the packets that leave now: the configuration's, but none if the
+    /// algorithm does not answer marks, or if the field is changed on the way (RFC 9000 section
+    /// 13.4.2).
+    pub fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
     /// The packet that was sent last. Those of the connections of [`Application::ShortFlows`] are
     /// not looked at.
     ///

@@ -39,6 +39,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod ecn;
 mod flight;
 mod flow;
 mod link;

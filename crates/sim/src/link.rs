@@ -1,8 +1,8 @@
 //! A link whose packets' queueing delays are counted, part by part of a run.
 
 use fullpipe_cc::Instant;
-use fullpipe_path::{ConfigError, Delivered, Path, PathConfig};
-use fullpipe_traffic::Tally;
+use fullpipe_path::{ConfigError, Delivered, ElementConfig, Path, PathConfig, QueueConfig};
+use fullpipe_traffic::{FlowTallies, MAX_OWN_TALLIES, Tally};
 
 /// A path, and the queueing delay of what came through it.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub struct Link<T> {
     parts: Vec<Instant>,
     /// One for each part.
     queue_delay_ns: Vec<Tally>,
+    /// The same of each flow, in one part, where the queue tells flows apart.
+    by_flow_ns: Option<FlowTallies>,
 }
 
 impl<T: Clone> Link<T> {
@@ -22,7 +24,37 @@ impl<T: Clone> Link<T> {
     /// As [`PathConfig::validate`].
     pub fn new(config: &PathConfig) -> Result<Self, ConfigError> {
         let path = Path::new(config)?;
-        Ok(Self { path, parts: Vec::new(), queue_delay_ns: vec![Tally::new()] })
+        let queue_delay_ns = vec![Tally::new()];
+        Ok(Self { path, parts: Vec::new(), queue_delay_ns, by_flow_ns: None })
+    }
+
+    /// Counts the delays of so many flows apart from now on, if a queue of `config` has more than
+    /// one line: in any other one all flows wait alike.
+    pub fn count_by_flow(&mut self, config: &PathConfig, flows: usize) {
+        let has_lines = |element: &ElementConfig| match element {
+            ElementConfig::Bottleneck { queue, .. } => {
+                matches!(queue, QueueConfig::FqCoDel(_) | QueueConfig::DualPi2(_))
+            }
+            _ => false,
+        };
+        let counts = flows <= MAX_OWN_TALLIES && config.row.iter().any(has_lines);
+        self.by_flow_ns = counts.then(|| FlowTallies::new(flows));
+    }
+
+    /// Counts a packet that came out for its flow, if the flows count apart.
+    #[inline]
+    pub fn count_of(&mut self, flow: impl FnOnce() -> Option<usize>, packet: &Delivered<T>) {
+        if let Some(tallies) = &mut self.by_flow_ns
+            && let Some(flow) = flow()
+        {
+            tallies.of(flow).record(packet.queued.as_nanos());
+        }
+    }
+
+    /// Queueing delays in nanoseconds of the packets of each flow that came out so far; `None`
+    /// where they do not count apart.
+    pub fn queue_delays_by_flow_ns(&self) -> Option<&[Tally]> {
+        self.by_flow_ns.as_ref().map(FlowTallies::tallies)
     }
 
     /// Counts a packet that came out, in the part in which it left the queue.

@@ -99,7 +99,10 @@ pub(crate) struct Ack {
     pub(crate) max_data: u64,
     /// Packets that arrived with CE, in all.
     pub(crate) ce_packets: u64,
-    /// Time between the newest packet's arrival at the receiver's host and the host's getting to it.
+    /// Packets that arrived with an ECN codepoint, those with CE included.
+    pub(crate) ecn_packets: u64,
+    /// Time between the newest packet's arrival at the receiver's host and the host's getting to
+    /// it.
     pub(crate) receiver_delay: Duration,
     /// Time from then to this ACK.
     pub(crate) ack_delay: Duration,

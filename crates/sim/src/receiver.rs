@@ -35,6 +35,7 @@ pub(crate) struct Receiver {
     /// The largest packet number so far, and when it came.
     largest: Option<(u64, Instant)>,
     ce_packets: u64,
+    ecn_packets: u64,
     /// The time that the newest packet spent in the host, and the time at which it was taken in.
     in_host: Duration,
     taken_in: Instant,
@@ -64,6 +65,7 @@ impl Receiver {
             largest: None,
             unacked: 0,
             ce_packets: 0,
+            ecn_packets: 0,
             quick: config.acks.quick,
             newest: None,
             in_host: Duration::ZERO,
@@ -105,6 +107,7 @@ impl Receiver {
         let is_quick = self.policy.quick > 0 && self.is_quick(now, rtt);
         let is_marked = ecn == Ecn::Ce;
         self.ce_packets += u64::from(is_marked);
+        self.ecn_packets += u64::from(ecn.is_capable());
         // Out of order, a hole that closes, a mark: the sender wants to know at once.
         if !in_order || is_marked || is_quick || self.unacked >= self.policy.every {
             return Some(self.acknowledge(now));
@@ -173,6 +176,7 @@ impl Receiver {
         Ack {
             max_data: self.window.max_data(),
             ce_packets: self.ce_packets,
+            ecn_packets: self.ecn_packets,
             receiver_delay: self.in_host,
             ack_delay: now.since(self.taken_in),
             named,

@@ -6,6 +6,7 @@ use fullpipe_cc::{Config, Controller, Duration, Instant, Prr, RttSample, SendDec
 use fullpipe_traffic::{Application, SenderStats, SentPacket};
 
 use crate::config::{FlowConfig, PacedBy, ReceiveWindow};
+use crate::ecn::Validation;
 use crate::flight::{Flight, Losses, News};
 use crate::pacer::NoqPacer;
 use crate::packet::{Ack, Chunk, Named};
@@ -94,6 +95,8 @@ pub(crate) struct Sender {
     max_data: u64,
     /// Packets that arrived with CE, as far as ACKs said.
     ce_packets: u64,
+    /// If its packets are ECN-capable.
+    ecn: Option<Validation>,
     /// The transport's own pacer, in place of the core's.
     pacer: Option<Box<NoqPacer>>,
     pub(crate) stats: SenderStats,
@@ -127,6 +130,7 @@ impl Sender {
                 ReceiveWindow::Fixed(bytes) | ReceiveWindow::Auto { initial: bytes, .. } => bytes,
             },
             ce_packets: 0,
+            ecn: config.ecn.is_capable().then(Validation::default),
             flight: Flight::new(
                 config.acks.max_delay,
                 overhead,
@@ -148,6 +152,26 @@ impl Sender {
     /// True if CE marks have an answer.
     pub(crate) fn wants_ecn(&self) -> bool {
         self.cc.wants_ecn()
+    }
+
+    /// True if packets are not, or no more, ECN-capable: see [`Validation`].
+    #[inline]
+    pub(crate) fn has_no_ecn(&self) -> bool {
+        self.ecn.is_none_or(|ecn| ecn.has_failed())
+    }
+
+    /// The newly marked packets of which an ACK tells that acknowledges so many; none if the field
+    /// is changed on the way.
+    #[inline]
+    fn newly_marked(&mut self, now: Instant, ack: &Ack, newly_acked: u64) -> u64 {
+        let Some(ecn) = &mut self.ecn else { return 0 };
+        let counts = (ack.ecn_packets, ack.ce_packets);
+        let (flight, rtt) = (&self.flight, &self.flight.rtt);
+        let numbers = (flight.largest_acked(), flight.next_pn());
+        ecn.on_ack(now, newly_acked, counts, numbers, (rtt.smoothed(), rtt.min()));
+        let marked = ack.ce_packets.saturating_sub(self.ce_packets);
+        self.ce_packets = self.ce_packets.max(ack.ce_packets);
+        if ecn.has_failed() { 0 } else { marked }
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
@@ -460,6 +484,7 @@ impl Sender {
             }
         }
         let flight = self.cc.inflight();
+        let marked = self.newly_marked(now, ack, self.flight.newly_acked());
         let mut batch = self.cc.ack(now);
         self.flight.tell_acked(&mut batch);
         if let Some(rtt) = news.rtt {
@@ -467,8 +492,7 @@ impl Sender {
         }
         batch.receiver_delay(ack.receiver_delay);
         batch.ack_delay(ack.ack_delay);
-        batch.ce(ack.ce_packets.saturating_sub(self.ce_packets));
-        self.ce_packets = self.ce_packets.max(ack.ce_packets);
+        batch.ce(marked);
         if news.repaired_loss {
             // Congestion without a packet that leaves the flight now, as a mark is.
             batch.ce(1);
@@ -501,12 +525,12 @@ impl Sender {
         ranges.forget_to(upto);
         self.pto_count = 0;
         self.flight.measure(now, upto - 1, delay);
+        let marked = self.newly_marked(now, ack, packets as u64);
         let mut batch = self.cc.ack(now);
         self.flight.take_oldest(packets, &mut batch);
         batch.receiver_delay(ack.receiver_delay);
         batch.ack_delay(ack.ack_delay);
-        batch.ce(ack.ce_packets.saturating_sub(self.ce_packets));
-        self.ce_packets = self.ce_packets.max(ack.ce_packets);
+        batch.ce(marked);
         batch.finish();
         if self.flight.waits_for_lost() {
             self.flight.forget(now);

@@ -99,6 +99,7 @@ impl Sim {
         for link in &config.links {
             sim.links.push(Link::new(link)?);
         }
+        sim.links[0].count_by_flow(&config.links[0], config.flows.len());
         // First, because the timers of flows are numbered after theirs.
         for (i, cross) in config.cross.iter().enumerate() {
             cross.validate()?;
@@ -180,6 +181,14 @@ impl Sim {
     /// one that is under way now is missing from all of them.
     pub fn queue_delays_so_far_ns(&self, link: usize) -> impl Iterator<Item = Tally> {
         self.links[link].queue_delays_so_far_ns()
+    }
+
+    /// Queueing delays in nanoseconds of each flow's packets that came out of the first link so
+    /// far;
+    /// `None` where its queue does not tell flows apart, or there are more than
+    /// [`fullpipe_traffic::MAX_OWN_TALLIES`].
+    pub fn queue_delays_by_flow_ns(&self) -> Option<&[Tally]> {
+        self.links[0].queue_delays_by_flow_ns()
     }
 
     /// From now on packets that leave a bottleneck are counted apart from those before, see

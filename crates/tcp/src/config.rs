@@ -68,6 +68,7 @@ pub struct Config {
     /// algorithm answers marks.
     pub ecn: bool,
     /// True to offer or accept feedback that counts marked packets where there is ECN (RFC 9768).
+    /// With it and [`fullpipe_cc::Config::ecn`] packets leave as those of L4S (ECT(1), RFC 9331).
     pub accurate_ecn: bool,
     /// True to open with data where that is possible (TCP Fast Open, RFC 7413): a connection writes
     /// before its handshake is over, and what fits into the SYN leaves with it once a cookie of the

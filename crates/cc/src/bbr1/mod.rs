@@ -25,7 +25,7 @@ mod window;
 
 use crate::algo::{Congestion, CongestionControl};
 use crate::config::Config;
-use crate::conn::Conn;
+use crate::conn::{Conn, MarksAre};
 use crate::filter::RoundMax;
 use crate::rng::Rng;
 use crate::sampler::{PacketState, RateSample};
@@ -131,7 +131,7 @@ impl Bbr1 {
             made_of: None,
             rng: Rng::new(config.seed),
         };
-        conn.marks_are_losses = false; // Linux's BBRv1 ignores them
+        conn.marks = MarksAre::NoLosses; // Linux's BBRv1 ignores them
         bbr.init_pacing_rate(conn);
         if let Some(rtt) = conn.srtt() {
             bbr.has_seen_rtt = true; // the handshake's

@@ -66,7 +66,7 @@ impl<F: Flavour> Bbr3<F> {
         if self.is_probing_bw() {
             return;
         }
-        let ecn_bound = if F::P.answers_ecn { self.ecn_lower_bound(conn) } else { INFINITE };
+        let ecn_bound = if self.answers_ecn() { self.ecn_lower_bound(conn) } else { INFINITE };
         if self.is_loss_in_round && !self.is_small_loss(conn, rs) {
             self.loss_lower_bounds(conn);
         }
@@ -142,10 +142,13 @@ impl<F: Flavour> Bbr3<F> {
     /// The response to all losses and marks of one ACK or timer.
     pub(super) fn respond_to_congestion(&mut self, conn: &Conn, congestion: &Congestion<'_>) {
         let marks = congestion.marks.as_ref();
-        if F::P.answers_ecn {
+        if self.answers_ecn() {
             marks.inspect(|marks| self.note_marks(marks));
+            if !F::P.judges_acks {
+                marks.inspect(|marks| self.judge_marked_probe(conn, marks, congestion.now));
+            }
             if !congestion.has_losses {
-                return; // what marks ask for waits for the ACK, in this flavour
+                return; // what else marks ask for waits for the ACK
             }
         }
         self.note_loss(conn);
@@ -155,7 +158,7 @@ impl<F: Flavour> Bbr3<F> {
         // The draft leaves ECN's response open, and wants CE to be congestion: marks count as lost
         // volume, and are judged by the sample of the ACK that brought them.
         let marked = marks.map(|marks| marks.sample).filter(|rs| {
-            !F::P.answers_ecn && self.is_bw_probe_sample && self.is_loss_too_high(conn, rs)
+            !self.answers_ecn() && self.is_bw_probe_sample && self.is_loss_too_high(conn, rs)
         });
         let marked = marked
             .map(|rs| TooHigh { inflight: rs.tx_in_flight, is_app_limited: rs.is_app_limited });

@@ -1,5 +1,8 @@
 //! The response to ECN of Linux's flavour, for networks whose marks mean a queue of well under a
-//! millisecond ("low-latency ECN"). The draft has none yet.
+//! millisecond ("low-latency ECN"). The draft has none yet; with the feature `l4s` its flavours
+//! have this one as well, where the transport says that marks mean that ([`crate::Config::ecn`]),
+//! for round trips of any length: Linux's bound of 5 ms keeps it to data centres, and L4S (RFC
+//! 9330) is for all paths.
 //!
 //! `alpha` follows the share of marked data as DCTCP's does. Outside probes a marked round lowers
 //! inflight_shortterm by a third of it; a probe in which more than half is marked went too high;
@@ -8,13 +11,11 @@
 //! Linux also probes again at once when the marks of a cycle cease before anything was lost; here
 //! the next probe comes in its time, which on paths of 5 ms is at most 63 rounds or 0.3 s away.
 
-use super::Bbr3;
-use super::params::{
-    ECN_ALPHA_GAIN, ECN_FACTOR, ECN_FULL_ROUNDS, ECN_MAX_RTT, ECN_THRESH, ECN_UNIT, Flavour,
-};
+use super::params::{ECN_ALPHA_GAIN, ECN_FACTOR, ECN_FULL_ROUNDS, ECN_THRESH, ECN_UNIT, Flavour};
+use super::{Bbr3, TooHigh};
 use crate::algo::Marks;
 use crate::conn::{Conn, INFINITE};
-use crate::units::{Gain, mul_div};
+use crate::units::{Gain, Instant, mul_div};
 
 /// State of the response to ECN marks.
 #[derive(Clone, Debug)]
@@ -63,6 +64,28 @@ impl Ecn {
 }
 
 impl<F: Flavour> Bbr3<F> {
+    /// True if marks have their own response, and are no losses.
+    #[inline]
+    pub(super) fn answers_ecn(&self) -> bool {
+        F::P.answers_ecn || F::ecn(&self.own).is_some()
+    }
+
+    /// The ACK at hand says that more than ECN_THRESH of its sample was marked.
+    #[inline]
+    pub(super) fn is_mark_rate_too_high(&self) -> bool {
+        F::ecn(&self.own).is_some_and(|ecn| ecn.is_mark_rate_too_high)
+    }
+
+    /// The draft's flavours judge no ACKs of a probe: one in which too much is marked went too
+    /// high, at once.
+    pub(super) fn judge_marked_probe(&mut self, conn: &Conn, marks: &Marks<'_>, now: Instant) {
+        if self.is_mark_rate_too_high() && self.is_bw_probe_sample {
+            let rs = marks.sample;
+            let (inflight, is_app_limited) = (rs.tx_in_flight, rs.is_app_limited);
+            self.handle_inflight_too_high(conn, TooHigh { inflight, is_app_limited }, now);
+        }
+    }
+
     /// The marks of one ACK, before the rest of it is looked at.
     pub(super) fn note_marks(&mut self, marks: &Marks<'_>) {
         let Some(ecn) = F::ecn_mut(&mut self.own) else { return };
@@ -79,7 +102,7 @@ impl<F: Flavour> Bbr3<F> {
     #[cold]
     pub(super) fn update_ecn_alpha(&mut self, conn: &Conn) {
         let Some(ecn) = F::ecn_mut(&mut self.own) else { return };
-        ecn.is_eligible |= ecn.is_on && self.min_rtt <= ECN_MAX_RTT;
+        ecn.is_eligible |= ecn.is_on && self.min_rtt <= F::P.ecn_max_rtt;
         let delivered = conn.sampler.delivered.saturating_sub(ecn.alpha_delivered);
         if !ecn.is_eligible || delivered == 0 {
             return;

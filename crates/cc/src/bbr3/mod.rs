@@ -24,6 +24,8 @@ mod control;
 mod ecn;
 #[cfg(test)]
 mod flavour_tests;
+#[cfg(all(test, feature = "l4s"))]
+mod l4s_tests;
 mod model;
 mod params;
 mod probe_bw;
@@ -37,7 +39,7 @@ mod tests;
 
 use crate::algo::{Congestion, CongestionControl};
 use crate::config::{Amendment, Config, StartupGains};
-use crate::conn::{Conn, INFINITE};
+use crate::conn::{Conn, INFINITE, MarksAre};
 use crate::rng::Rng;
 use crate::sampler::{PacketIndex, PacketState, RateSample};
 use crate::snapshot::{BbrSnapshot, Snapshot, State};
@@ -228,8 +230,10 @@ impl<F: Flavour> Bbr3<F> {
             own: F::own(config),
             rng: Rng::new(config.seed),
         };
-        // To Linux marks are no losses.
-        conn.marks_are_losses = !F::P.answers_ecn;
+        // To Linux marks are no losses, nor to the draft where they are those of L4S.
+        if bbr.answers_ecn() {
+            conn.marks = MarksAre::NoLosses;
+        }
         bbr.init_pacing_rate(conn);
         bbr.enter_startup();
         if let Some(rtt) = conn.srtt() {

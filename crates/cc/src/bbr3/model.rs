@@ -24,7 +24,7 @@ impl<F: Flavour> Bbr3<F> {
             self.rounds_since_probe_up = self.rounds_since_probe_up.saturating_add(1);
             self.is_round_unjudged = true;
             self.start_extra_acked_round();
-            if F::P.answers_ecn {
+            if self.answers_ecn() {
                 self.update_ecn_alpha(conn);
             }
         }

@@ -63,8 +63,11 @@ pub(crate) struct Params {
     /// True if an application-limited sample near min_rtt makes ProbeRTT unnecessary for an
     /// interval.
     pub(super) app_limited_rtt_renews_probe_rtt: bool,
-    /// True if marks have their own response, and are not losses.
+    /// True if marks have their own response whatever the transport says of them, and are never
+    /// losses.
     pub(super) answers_ecn: bool,
+    /// The longest min_rtt with which the transport's low-latency marks have their own response.
+    pub(super) ecn_max_rtt: Duration,
 }
 
 /// The filter of the maximum of extra_acked.
@@ -130,6 +133,46 @@ pub(crate) trait Flavour: Clone {
     }
 }
 
+/// The response of the draft's flavours to marks of L4S, in builds that have it; there while the
+/// transport says that marks mean that.
+#[cfg(feature = "l4s")]
+mod l4s {
+    use super::{Config, Ecn};
+
+    pub(crate) type L4s = Ecn;
+
+    pub(super) fn new(config: &Config) -> L4s {
+        Ecn::new(config.ecn)
+    }
+
+    pub(super) fn of(own: &L4s) -> Option<&Ecn> {
+        own.is_on().then_some(own)
+    }
+
+    pub(super) fn of_mut(own: &mut L4s) -> Option<&mut Ecn> {
+        own.is_on().then_some(own)
+    }
+}
+
+#[cfg(not(feature = "l4s"))]
+mod l4s {
+    use super::{Config, Ecn};
+
+    pub(crate) type L4s = ();
+
+    pub(super) const fn new(_: &Config) -> L4s {}
+
+    pub(super) const fn of(_: &L4s) -> Option<&Ecn> {
+        None
+    }
+
+    pub(super) const fn of_mut(_: &mut L4s) -> Option<&mut Ecn> {
+        None
+    }
+}
+
+use l4s::L4s;
+
 /// draft-ietf-ccwg-bbr.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft;
@@ -159,11 +202,24 @@ impl Flavour for Draft {
         least_pacing_rate_is_a_packet_per_second: true,
         app_limited_rtt_renews_probe_rtt: true,
         answers_ecn: false,
+        ecn_max_rtt: Duration::MAX,
     };
-    type Own = ();
+    type Own = L4s;
     type ExtraAcked = RoundMax<EXTRA_ACKED_ROUNDS>;
 
-    fn own(_config: &Config) {}
+    fn own(config: &Config) -> L4s {
+        l4s::new(config)
+    }
+
+    #[inline]
+    fn ecn(own: &L4s) -> Option<&Ecn> {
+        l4s::of(own)
+    }
+
+    #[inline]
+    fn ecn_mut(own: &mut L4s) -> Option<&mut Ecn> {
+        l4s::of_mut(own)
+    }
 }
 
 /// The draft with the amendments of [`super::amended`].
@@ -173,21 +229,31 @@ pub(crate) struct DraftAmended;
 impl Flavour for DraftAmended {
     const NAME: &'static str = "bbr3x";
     const P: Params = Draft::P;
-    type Own = Amended;
+    type Own = (L4s, Amended);
     type ExtraAcked = RoundMax<EXTRA_ACKED_ROUNDS>;
 
-    fn own(config: &Config) -> Amended {
-        Amended::new(config.bbr3x_without)
+    fn own(config: &Config) -> Self::Own {
+        (l4s::new(config), Amended::new(config.bbr3x_without))
     }
 
     #[inline]
-    fn amended(own: &Amended) -> Option<&Amended> {
-        Some(own)
+    fn ecn(own: &Self::Own) -> Option<&Ecn> {
+        l4s::of(&own.0)
     }
 
     #[inline]
-    fn amended_mut(own: &mut Amended) -> Option<&mut Amended> {
-        Some(own)
+    fn ecn_mut(own: &mut Self::Own) -> Option<&mut Ecn> {
+        l4s::of_mut(&mut own.0)
+    }
+
+    #[inline]
+    fn amended(own: &Self::Own) -> Option<&Amended> {
+        Some(&own.1)
+    }
+
+    #[inline]
+    fn amended_mut(own: &mut Self::Own) -> Option<&mut Amended> {
+        Some(&mut own.1)
     }
 }
 
@@ -245,6 +311,7 @@ impl Flavour for Linux {
         least_pacing_rate_is_a_packet_per_second: false,
         app_limited_rtt_renews_probe_rtt: false,
         answers_ecn: true,
+        ecn_max_rtt: ECN_MAX_RTT,
     };
     type Own = Ecn;
     type ExtraAcked = RoundMax<EXTRA_ACKED_BUCKETS>;
@@ -275,7 +342,7 @@ impl Flavour for LinuxAmended {
     type ExtraAcked = RoundMax<EXTRA_ACKED_BUCKETS>;
 
     fn own(config: &Config) -> Self::Own {
-        (Linux::own(config), DraftAmended::own(config))
+        (Linux::own(config), Amended::new(config.bbr3x_without))
     }
 
     #[inline]

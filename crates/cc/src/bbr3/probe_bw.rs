@@ -218,7 +218,10 @@ impl<F: Flavour> Bbr3<F> {
         }
         if F::P.judges_acks {
             self.judge_ack(conn, rs);
-        } else if self.inflight_longterm != INFINITE && !self.is_loss_too_high(conn, rs) {
+        } else if self.inflight_longterm != INFINITE
+            && !self.is_loss_too_high(conn, rs)
+            && !self.is_mark_rate_too_high()
+        {
             self.raise_inflight_longterm(conn, rs);
         }
         false
@@ -227,9 +230,7 @@ impl<F: Flavour> Bbr3<F> {
     /// Linux judges the sample of each ACK as it judges each lost packet: a probe may end although
     /// the packets that were lost since left before it, or were only marked.
     fn judge_ack(&mut self, conn: &Conn, rs: &RateSample) {
-        if !self.is_loss_too_high(conn, rs)
-            && !F::ecn(&self.own).is_some_and(|ecn| ecn.is_mark_rate_too_high)
-        {
+        if !self.is_loss_too_high(conn, rs) && !self.is_mark_rate_too_high() {
             if self.inflight_longterm != INFINITE {
                 self.raise_inflight_longterm(conn, rs);
             }

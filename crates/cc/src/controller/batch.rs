@@ -392,6 +392,7 @@ impl Controller {
         // RFC 9002 appendix B.7 has marks be those of the newest packet of the ACK.
         let marked = (said.ce_packets > 0).then_some(newest.order());
         let sent = match (said.newest_lost, marked) {
+            (Some(lost), Some(_)) if self.conn.marks_are_apart() => lost,
             (Some(lost), Some(marked)) => lost.latest(marked),
             (Some(sent), None) | (None, Some(sent)) => sent,
             (None, None) => return false,
@@ -415,7 +416,9 @@ impl Controller {
         has_losses: bool,
         marks: Option<Marks<'_>>,
     ) -> bool {
-        let new_episode = !self.conn.in_recovery() && self.conn.is_in_recovery_order(sent);
+        let may_begin = has_losses || !self.conn.marks_are_apart();
+        let new_episode =
+            may_begin && !self.conn.in_recovery() && self.conn.is_in_recovery_order(sent);
         if new_episode {
             self.enter_recovery(now);
         }

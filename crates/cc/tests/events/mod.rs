@@ -206,14 +206,17 @@ pub(crate) fn replay_history(input: &[u8]) -> Option<(Flow, liveness::Fate)> {
 
     let ([choice, fate, start @ ..], rest) = input.split_first_chunk::<5>()?;
     let legal = choice.is_multiple_of(2);
-    // One that came later is chosen by values that only repeated others: inputs that were found
+    // Those that came later are chosen by values that only repeated others: inputs that were found
     // before mean what they meant.
-    let (late, others): (Vec<_>, Vec<_>) =
-        algorithms().into_iter().partition(|algorithm| algorithm.name() == "bbr-swift");
-    let algorithm = match late.first() {
-        Some(late) if *choice >= 232 => *late,
-        _ => others[usize::from(choice / 2) % others.len()],
+    let late = match choice {
+        232.. => "bbr-swift",
+        208..232 => "prague",
+        _ => "",
     };
+    let is_late = |algorithm: &Algorithm| ["bbr-swift", "prague"].contains(&algorithm.name());
+    let others: Vec<_> = algorithms().into_iter().filter(|a| !is_late(a)).collect();
+    let algorithm = algorithms().into_iter().find(|algorithm| algorithm.name() == late);
+    let algorithm = algorithm.unwrap_or(others[usize::from(choice / 2) % others.len()]);
     let events: Vec<Event> = rest.as_chunks::<4>().0.iter().map(|e| Event::decode(*e)).collect();
 
     let mut flow = Flow::new(&Start::decode(algorithm, legal, *start));

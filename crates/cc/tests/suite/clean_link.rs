@@ -147,7 +147,8 @@ fn rounds_until_full(link: &mut Link) -> (u64, u64) {
 /// precaution, and the next one does it. BBRv1 raises the rate by a quarter in 8 rounds, 6 times in
 /// 64. It believes in a policer for 48 rounds of its own; these have a packet at the least, which
 /// the policer's rate can make longer than a round trip. Reno adds a packet a round, up to a BDP;
-/// CUBIC 9/17 of one at the least, while it has less than before. Both are paced by a smoothed
+/// CUBIC 9/17 of one at the least, while it has less than before; Prague one in as many rounds as
+/// the square of 25 ms over the round trip, if that is shorter. All are paced by a smoothed
 /// round-trip time, which forgets a longer one by an eighth with each sample.
 fn bound(link: &Link) -> u64 {
     const SPAN: u64 = 10;
@@ -162,8 +163,15 @@ fn bound(link: &Link) -> u64 {
         | Algorithm::BbrSwift => 2 * (63 + 20) + SPAN,
         Algorithm::Bbr1 => bbr1_policer_rounds(link) + 64 + SPAN,
         Algorithm::Reno => bdp_packets + smoothing + SPAN,
+        Algorithm::Prague => bdp_packets * prague_rounds(link) + smoothing + SPAN,
         _ => bdp_packets * 17 / 9 + smoothing + SPAN,
     }
+}
+
+/// Round trips in which Prague adds a packet.
+fn prague_rounds(link: &Link) -> u64 {
+    let (virtual_rtt, rtt) = (MS.times(25).as_nanos(), link.rtt.as_nanos());
+    (virtual_rtt * virtual_rtt).div_ceil(rtt * rtt)
 }
 
 /// Round trips of the link in 48 of BBRv1's at the rate that it believes now.

@@ -8,6 +8,7 @@ const ALGORITHMS: &[&str] = &[
     "bbr3",
     "bbr3-linux",
     "bbr-swift",
+    "prague",
     "bbr1",
     "cubic",
     "reno",

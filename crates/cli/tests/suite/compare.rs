@@ -80,7 +80,7 @@ fn bad_input_is_one_line_and_starts_nothing() {
     for (line, says) in [
         (
             "--cc bbr",
-            "there are bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, bbr1, cubic, reno, and noq's own noq:bbr3",
+            "there are bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, prague, bbr1, cubic, reno, and noq's own noq:bbr3",
         ),
         ("--cc bbr3,", "unknown algorithm"),
         ("--cc bbr3,bbr3", "--cc: 'bbr3' is named twice"),

@@ -87,6 +87,10 @@ impl World for Simulated<'_> {
         Box::new(self.sim.queue_delays_so_far_ns(link))
     }
 
+    fn queue_delays_by_flow_ns(&self) -> Option<&[Tally]> {
+        self.sim.queue_delays_by_flow_ns()
+    }
+
     fn flows(&self) -> usize {
         self.sim.flows().len()
     }

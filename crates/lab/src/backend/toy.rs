@@ -75,6 +75,7 @@ impl Backend for Toy {
                 sent: vec![sent; flows],
                 links: vec![link],
                 queue_ns: vec![Tally::new()],
+                queue_ns_by_flow: None,
                 rtt_ns: ByFlow::new(flows),
                 latency_ns: ByFlow::new(flows),
                 completion_ns: vec![None; flows],

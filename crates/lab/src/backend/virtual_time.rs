@@ -42,6 +42,9 @@ pub(super) trait World {
     /// See [`fullpipe_sim::Link::queue_delays_so_far_ns`].
     fn queue_delays_so_far_ns(&self, link: usize) -> Box<dyn Iterator<Item = Tally> + '_>;
 
+    /// See [`fullpipe_sim::Link::queue_delays_by_flow_ns`]; of the first link.
+    fn queue_delays_by_flow_ns(&self) -> Option<&[Tally]>;
+
     fn flows(&self) -> usize;
 
     /// Application bytes that a flow's receiver has read.
@@ -184,6 +187,7 @@ fn mark(world: &mut impl World) -> Mark {
         sent: flows.clone().map(|i| world.sent(i)).collect(),
         links: links.map(|i| world.link(i).stats).collect(),
         queue_ns: Vec::new(),
+        queue_ns_by_flow: world.queue_delays_by_flow_ns().map(ByFlow::of),
         rtt_ns: ByFlow::of(world.rtt_ns()),
         latency_ns: ByFlow::of(world.latency_ns()),
         completion_ns: flows.clone().map(|i| world.completion_ns(i).cloned()).collect(),

@@ -343,6 +343,9 @@ impl Span<'_> {
                 Some(each.collect())
             }
             Subject::QueueOf(flows) => {
+                if let (Some(a), Some(b)) = (&from.queue_ns_by_flow, &to.queue_ns_by_flow) {
+                    return self.by_flow(flows, a, b);
+                }
                 let each = self.on_link(flows)?;
                 Some(each.into_iter().map(|(a, b)| (&a.queue_ns, &b.queue_ns)).collect())
             }

@@ -21,6 +21,9 @@ pub(crate) struct Mark {
     pub(crate) links: Vec<PathStats>,
     /// Queueing delay at each link.
     pub(crate) queue_ns: Vec<Tally>,
+    /// The same of each flow at the first link, under a virtual clock and where the queue tells
+    /// flows apart.
+    pub(crate) queue_ns_by_flow: Option<ByFlow>,
     pub(crate) rtt_ns: ByFlow,
     pub(crate) latency_ns: ByFlow,
     /// Completion times by flow; none for applications without requests.

@@ -33,6 +33,7 @@ pub(super) enum Element {
     Blackhole(Repeated<Outage>),
     Corruption(Share),
     Marking(Share),
+    Bleaching(Share),
     Duplication(Share),
     Policer { rate: Speed, bucket: Size },
     Shaper { rate: Speed, bucket: Size, buffer: Room },
@@ -186,6 +187,7 @@ impl Element {
             Self::Blackhole(outages) => blackhole(outages, &format!("{field}.blackhole"))?,
             Self::Corruption(p) => ElementConfig::Corruption(p.0),
             Self::Marking(p) => ElementConfig::Marking(p.0),
+            Self::Bleaching(p) => ElementConfig::Bleaching(p.0),
             Self::Duplication(p) => ElementConfig::Duplication(p.0),
             Self::Policer { rate, bucket } => {
                 ElementConfig::Policer { rate: rate.0, bucket_bytes: bucket.0 }

@@ -85,13 +85,14 @@ pub(crate) fn scenario(chance: &mut Chance) -> String {
 }
 
 fn algorithm(chance: &mut Chance) -> String {
-    match chance.number(0, 7) {
+    match chance.number(0, 8) {
         0 => "bbr3-linux".to_owned(),
         1 => "bbr1".to_owned(),
         2 => "cubic".to_owned(),
         3 => "reno".to_owned(),
         4 => format!("fixed:{}kbit", chance.spread(10, 4)),
         5 => "bbr-swift".to_owned(),
+        6 => "prague".to_owned(),
         _ => "bbr3".to_owned(),
     }
 }
@@ -213,7 +214,7 @@ fn elements(chance: &mut Chance, ms: u64) -> String {
 
 fn element(chance: &mut Chance, ms: u64) -> String {
     let n = chance.number(1, 20);
-    match chance.number(0, 17) {
+    match chance.number(0, 18) {
         0 => format!("{{ loss = \"{n}%\" }}"),
         1 => format!("{{ gilbert_elliott = {{ to_bad = \"0.{n}%\", to_good = \"{n}%\" }} }}"),
         2 => format!("{{ loss_list = {{ listed = [{n}, {}, {}] }} }}", 2 * n, 300 + n),
@@ -239,6 +240,7 @@ fn element(chance: &mut Chance, ms: u64) -> String {
         ),
         15 => format!("{{ loss_limited = {{ chance = \"{n}%\", in_a_row = {n} }} }}"),
         16 => format!("{{ marking = \"{n}%\" }}"),
+        17 => format!("{{ bleaching = \"{n}%\" }}"),
         _ => format!("{{ aggregation = {{ interval = \"{n}ms\", burst = \"{n}0kB\" }} }}"),
     }
 }

@@ -12,7 +12,17 @@ fn both(text: &str) -> [RunResult; 2] {
 
 #[test]
 fn a_clean_path_brings_what_it_brings_in_the_simulator() {
-    for cc in ["bbr3", "bbr3x", "bbr3-linux", "bbr3x-linux", "bbr-swift", "bbr1", "cubic", "reno"] {
+    for cc in [
+        "bbr3",
+        "bbr3x",
+        "bbr3-linux",
+        "bbr3x-linux",
+        "bbr-swift",
+        "prague",
+        "bbr1",
+        "cubic",
+        "reno",
+    ] {
         let text =
             format!("cc = \"{cc}\"\nduration = \"10s\"\n{PATH}[[flow]]\ntransport = \"tcp\"\n");
         let runs = both(&text);

@@ -254,6 +254,27 @@ fn a_path_marks_what_can_be_marked_and_keeps_what_it_was_given() {
     assert_eq!(path.stats().marked.packets, marked.iter().sum::<u32>().into());
 }
 
+/// RFC 9000 section 13.4.2: what a sender looks for.
+#[test]
+fn a_path_clears_the_ecn_field_with_its_probability() {
+    const N: u64 = 10_000;
+    let mut path = path(vec![ElementConfig::Bleaching(p(0.25))]);
+    for ecn in [Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
+        let cleared = (0..N).filter(|i| {
+            let header = Header { ecn, ..Header::from(100) };
+            path.send(at(*i), header, *i).expect("nothing is dropped");
+            let Some(Event::Delivered(out)) = path.poll(at(*i)) else {
+                panic!("it passes at once")
+            };
+            assert!([ecn, Ecn::NotEct].contains(&out.ecn));
+            out.ecn == Ecn::NotEct
+        });
+        let share = cleared.count() as f64 / N as f64;
+        assert!((share - 0.25).abs() < 0.03, "{ecn:?}: {share}");
+    }
+    assert_eq!(path.stats().marked.packets, 0);
+}
+
 #[test]
 fn corruption_and_duplication_have_their_probability() {
     const N: u64 = 100_000;

@@ -32,6 +32,12 @@ impl Sim {
                 && !d.corrupted
             {
                 link.count(d);
+                let (flows, parents) = (self.flows.len(), &self.parents);
+                let whose = || match d.payload.flow as usize {
+                    flow if flow < flows => Some(flow),
+                    short => parents.get(short - flows).map(|flow| *flow as usize),
+                };
+                link.count_of(whose, d);
                 if self.links.len() == 1 || self.is_last_link(source, d) {
                     self.delivered_packets += 1;
                     self.on_data::<false>(&d.payload, d.ecn);
@@ -223,6 +229,9 @@ impl Sim {
             Up::Ack(ack) => {
                 if let Some(rtt) = flow.sender.on_ack(now, ack, &mut flow.receiver) {
                     self.rtt_ns.of(whose).record(rtt.as_nanos());
+                }
+                if flow.ecn.is_capable() && flow.sender.has_no_ecn() {
+                    flow.ecn = Ecn::NotEct;
                 }
             }
         }

@@ -7,6 +7,7 @@ mod aqm;
 mod data_center;
 mod examples;
 mod hosts;
+mod l4s;
 mod outages;
 mod recovery;
 mod transport;

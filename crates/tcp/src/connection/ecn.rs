@@ -274,9 +274,13 @@ impl Connection {
         header.set_flags(code);
     }
 
-    /// True if new data may leave as ECN-capable.
+    /// True if new data may leave as ECN-capable. That of L4S may not without feedback that counts
+    /// marks (RFC 9331 section 4.2).
     pub(super) fn may_mark(&self) -> bool {
-        self.options.ecn && self.cc.wants_ecn() && !self.marks.accurate.is_off
+        self.options.ecn
+            && (self.options.accurate_ecn || !self.config.congestion.ecn)
+            && self.cc.wants_ecn()
+            && !self.marks.accurate.is_off
     }
 
     /// The marks of a packet that came (RFC 3168 section 6.1.3; RFC 9768 sections 3.2 and

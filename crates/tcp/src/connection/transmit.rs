@@ -307,7 +307,7 @@ impl Connection {
     fn send_new(&mut self, now: Instant, span: Span, fin: bool, out: &mut Vec<u8>) {
         let mut header = self.header(now, span.start);
         if self.may_mark() {
-            header.ecn = Ecn::Ect0;
+            header.ecn = if self.config.congestion.ecn { Ecn::Ect1 } else { Ecn::Ect0 };
         }
         if !self.options.accurate_ecn {
             header.cwr = core::mem::take(&mut self.marks.reduced);

@@ -25,7 +25,7 @@ fn the_example_fills_its_link_with_each_library() {
         assert_eq!(error.lines().count(), 1, "{error}");
         assert!(
             error.ends_with(
-                "there are bbr3 bbr3x bbr3-linux bbr3x-linux bbr-swift bbr1 cubic reno\n"
+                "there are bbr3 bbr3x bbr3-linux bbr3x-linux bbr-swift prague bbr1 cubic reno\n"
             ),
             "{error}"
         );

@@ -327,6 +327,8 @@ fn an_algorithm_that_wants_ecn_answers_marks() {
         (Algorithm::Bbr3xLinux, false, false),
         (Algorithm::Bbr3xLinux, true, true),
         (Algorithm::BbrSwift, false, true),
+        (Algorithm::Prague, false, true),
+        (Algorithm::Prague, true, true),
         (Algorithm::Bbr1, false, false),
         (Algorithm::Cubic, false, true),
         (Algorithm::Reno, false, true),
@@ -346,7 +348,7 @@ fn an_algorithm_that_wants_ecn_answers_marks() {
         };
         if !wants {
             assert_eq!(delivered(MS), delivered(Duration::MAX), "{algorithm}");
-        } else if algorithm == Algorithm::Reno || algorithm == Algorithm::Cubic {
+        } else if [Algorithm::Reno, Algorithm::Cubic, Algorithm::Prague].contains(&algorithm) {
             assert!(delivered(MS) < delivered(Duration::MAX), "{algorithm}");
         }
     }

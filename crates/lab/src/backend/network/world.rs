@@ -110,6 +110,7 @@ impl<T: Transport> Network<T> {
             spare: Vec::new(),
             corrupted: 0,
         };
+        world.links[0].count_by_flow(&config.links[0], flows);
         for (i, cross) in config.cross.iter().enumerate() {
             let seed = stream_seed(config.seed, Stream::Cross, i as u64);
             let source = CrossSource::new(cross.traffic, seed);
@@ -156,7 +157,12 @@ impl<T: Transport> Network<T> {
         if source < self.links.len() {
             let Some(Event::Delivered(d)) = self.links[source].path.poll(self.now) else { return };
             if !d.corrupted {
+                let whose = || match d.payload.to {
+                    To::Receiver(i) | To::Sender(i) => Some(i as usize),
+                    To::Nobody(_) => None,
+                };
                 self.links[source].count(&d);
+                self.links[source].count_of(whose, &d);
             }
             let last = match d.payload.to {
                 To::Receiver(i) => self.ways[i as usize].route.last,
@@ -386,6 +392,10 @@ impl<T: Transport> World for Network<T> {
 
     fn queue_delays_so_far_ns(&self, link: usize) -> Box<dyn Iterator<Item = Tally> + '_> {
         Box::new(self.links[link].queue_delays_so_far_ns())
+    }
+
+    fn queue_delays_by_flow_ns(&self) -> Option<&[Tally]> {
+        self.links[0].queue_delays_by_flow_ns()
     }
 
     fn flows(&self) -> usize {

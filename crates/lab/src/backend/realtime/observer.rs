@@ -186,6 +186,7 @@ impl<'a> Observer<'a> {
                 Some(each_packet) => Tally::from(&each_packet),
                 None => self.queue_ns.clone(),
             }],
+            queue_ns_by_flow: None,
             rtt_ns: self.rtt_ns.clone(),
             latency_ns: testbed.latency_ns(),
             completion_ns: testbed.completion_ns(),

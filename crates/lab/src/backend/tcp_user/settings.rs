@@ -4,8 +4,6 @@ use fullpipe_cc::{Duration, Transport};
 use fullpipe_sim::{FlowConfig, IPV4_TCP_HEADER_BYTES, ReceiveWindow};
 use fullpipe_tcp::Config;
 
-use crate::backend::RunError;
-
 /// The largest window that the wire can tell (RFC 7323 section 2.2): a buffer without a limit.
 const UNLIMITED: usize = 1 << 30;
 
@@ -21,17 +19,6 @@ pub(super) fn has(setting: &str) -> bool {
         setting,
         "receiver" | "receiver_delay" | "handshake" | "reordering" | "idle_restart" | "prr"
     )
-}
-
-/// Refuses what only the value of a setting shows.
-pub(in crate::backend) fn check(i: usize, flow: &FlowConfig) -> Result<(), RunError> {
-    if flow.cc.ecn {
-        return Err(RunError::Scenario(format!(
-            "flow[{i}].ecn: l4s does not run over tcp:user, whose ECN is that of RFC 3168; write \"classic\", or \
-             --backend sim"
-        )));
-    }
-    Ok(())
 }
 
 /// The flow over TCP: what it leaves at QUIC's usual becomes TCP's.
@@ -81,6 +68,8 @@ pub(in crate::backend) fn of_flow(flow: &FlowConfig) -> Config {
         time_wait: TIME_WAIT,
         nagle: false,
         ecn: flow.ecn != fullpipe_path::Ecn::NotEct,
+        // Of L4S: each mark has to be known.
+        accurate_ecn: flow.cc.ecn,
         ..Config::default()
     }
 }

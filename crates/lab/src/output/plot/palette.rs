@@ -15,7 +15,7 @@ const OTHER: &str = "#888888";
 
 /// Algorithms have the same colour everywhere. Two share one where they never stand beside each
 /// other.
-const COLOURS: [(&str, &str); 27] = [
+const COLOURS: [(&str, &str); 28] = [
     ("bbr3", BLUE),
     ("bbr1", GREEN),
     ("cubic", ORANGE),
@@ -24,6 +24,7 @@ const COLOURS: [(&str, &str); 27] = [
     ("bbr3x", "#882255"),
     ("bbr3x-linux", AMBER),
     ("bbr-swift", YELLOW),
+    ("prague", "#117733"),
     ("noq:bbr3", SKY),
     ("noq:cubic", AMBER),
     ("noq:reno", GREEN),
@@ -83,7 +84,7 @@ mod tests {
             assert!(COLOURS[..i].iter().all(|(other, _)| other != name), "{name} is named twice");
         }
         for together in [
-            &["bbr3", "bbr1", "cubic", "reno", "bbr3-linux", "bbr3x", "bbr-swift"][..],
+            &["bbr3", "bbr1", "cubic", "reno", "bbr3-linux", "bbr3x", "bbr-swift", "prague"][..],
             &["bbr3", "cubic", "noq:bbr3", "noq:cubic", "noq:reno"],
             &["bbr3", "cubic", "quinn:bbr", "quinn:cubic", "quinn:reno"],
             &["bbr3", "cubic", "s2n:bbr", "s2n:cubic"],

@@ -1,0 +1,153 @@
+//! The fallback for a queue that marks by RFC 3168, as packets of CUBIC or Reno want it: there a
+//! scalable sender would push those aside. Draft, "Fall-Back to Reno-Friendly Congestion Control on
+//! Classic ECN"; the passive test of Briscoe and Ahmed, "TCP Prague Fall-back on Detection of a
+//! Classic ECN AQM" (arXiv:1911.00710).
+//!
+//! A queue of L4S is short, and so the round trip is steady. A classic one is some milliseconds
+//! long and moves. Each virtual round trip with marks adds to a score, by the logarithms of the
+//! mean deviation of the round trip and of its mean above its minimum, against 750 us and 2 ms. The
+//! first may also subtract.
+//!
+//! Ours: the mean and the deviation are kept in 1/2^16 ns, so that neither has to be scaled when
+//! their gain changes; logarithms are straight between powers of two, at most 0.09 too low.
+
+use crate::conn::Conn;
+use crate::prague::ALPHA_ONE;
+use crate::units::Duration;
+
+/// Deviation of the round trip that says nothing: V0.
+const STEADY: Duration = Duration::from_micros(750);
+/// Mean queue below which none is taken for a classic one: D0.
+const SHORT: Duration = Duration::from_millis(2);
+/// A score is in 1/2^16. Each logarithm counts half.
+const SCORE_ONE: i32 = 1 << 16;
+/// Up to here the queue is one of L4S; so much above, a classic one, as far again to come back.
+const L4S: i32 = 8 * SCORE_ONE;
+const CLASSIC: i32 = L4S + SCORE_ONE;
+const MOST: i32 = CLASSIC + L4S;
+/// Fractional bits of the mean and the deviation, in ns. A round trip counts up to 2^47 ns, 39
+/// hours.
+const FRACTION_BITS: u32 = 16;
+/// The longest memory, as a shift: 2^18 ACKs.
+const MAX_SHIFT: u32 = 18;
+
+/// The evidence for a classic queue.
+#[derive(Clone, Debug)]
+pub(crate) struct ClassicQueue {
+    /// True if it is looked for.
+    is_on: bool,
+    score: i32,
+    /// The mean of the round trip and its mean deviation, in 1/2^16 ns; zero before the first.
+    mean: u64,
+    deviation: u64,
+}
+
+impl ClassicQueue {
+    pub(crate) const fn new(is_on: bool) -> Self {
+        Self { is_on, score: 0, mean: 0, deviation: 0 }
+    }
+
+    /// Takes a round trip in. The memory lasts about as many ACKs as the window to the power of
+    /// 1.5, so that it sees past one sawtooth of the window, as in Linux's.
+    pub(crate) fn observe(&mut self, conn: &Conn, rtt: Duration) {
+        if !self.is_on {
+            return;
+        }
+        let packets_log = (conn.cwnd / conn.smss).max(1).ilog2();
+        let shift = (packets_log + packets_log / 2 + 1).min(MAX_SHIFT);
+        let rtt = rtt.as_nanos().min(u64::MAX >> (FRACTION_BITS + 1)) << FRACTION_BITS;
+        if self.mean == 0 {
+            self.mean = rtt;
+            return;
+        }
+        let off = rtt.abs_diff(self.mean);
+        self.mean = approach(self.mean, rtt, shift);
+        self.deviation = approach(self.deviation, off, shift + 1);
+    }
+
+    /// Once a virtual round trip that had marks.
+    pub(crate) fn judge(&mut self, conn: &Conn) {
+        let Some(min_rtt) = conn.min_rtt().filter(|_| self.is_on) else { return };
+        let varies = log2(self.deviation >> FRACTION_BITS) - log2(STEADY.as_nanos());
+        let queue = Duration::from_nanos(self.mean >> FRACTION_BITS) - min_rtt;
+        let long = (log2(queue.as_nanos()) - log2(SHORT.as_nanos())).max(0);
+        self.score = (self.score + (varies + long) / 2).clamp(0, MOST);
+    }
+
+    /// The alpha that the window is reduced by: at least 0.6 where the queue is a classic one, so
+    /// that 0.7 of the window stay, which is CUBIC's factor (RFC 9438 section 4.6).
+    pub(crate) fn at_least(&self, alpha: u32) -> u32 {
+        let part = (self.score.clamp(L4S, CLASSIC) - L4S) as u64;
+        let least = u64::from(ALPHA_ONE) * 3 / 5 * part / SCORE_ONE as u64;
+        alpha.max(least as u32)
+    }
+}
+
+/// `from`, nearer to `to` by 1/2^shift of the distance.
+const fn approach(from: u64, to: u64, shift: u32) -> u64 {
+    if to >= from { from + ((to - from) >> shift) } else { from - ((from - to) >> shift) }
+}
+
+/// The logarithm to the base of two in 1/2^16; that of 0 is 0.
+fn log2(x: u64) -> i32 {
+    let x = x.max(1);
+    let whole = x.ilog2();
+    let rest = if whole >= 16 { x >> (whole - 16) } else { x << (16 - whole) };
+    (whole << 16) as i32 + (rest as i32 - SCORE_ONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::units::Instant;
+
+    #[test]
+    fn a_logarithm_is_exact_at_powers_of_two_and_never_far_off() {
+        for (x, expected) in
+            [(1, 0), (2, 1 << 16), (1 << 20, 20 << 16), (3 << 20, 21 << 16 | 1 << 15)]
+        {
+            assert_eq!(log2(x), expected, "{x}");
+        }
+    }
+
+    /// RTTs of 20 ms and a queue that swings by `swing` around its mean of `queue`, each window of
+    /// 100 packets in turn; then the score of each round in which something was marked.
+    fn score_after(rounds: u32, queue: Duration, swing: Duration) -> i32 {
+        let mut conn = Conn::new(&Config::new(1), Instant::default());
+        conn.cwnd = 100 * conn.smss;
+        let base = Duration::from_millis(20);
+        let mut classic = ClassicQueue::new(true);
+        let p = conn.sampler.on_sent(Instant::default(), 1_200, false, 1_200);
+        let _ = conn.sample(Instant::default() + base, &p, None);
+        for round in 0..rounds {
+            for i in 0..100 {
+                let phase = (round * 100 + i) % 400;
+                let up = u64::from(phase.min(400 - phase)); // 0 to 200
+                let at = Duration::from_nanos(swing.as_nanos() * up / 100);
+                classic.observe(&conn, base + queue + at - swing);
+            }
+            classic.judge(&conn);
+        }
+        classic.score
+    }
+
+    /// A queue of L4S: half a millisecond that swings as much. A classic one of 15 ms.
+    #[test]
+    fn a_long_queue_that_moves_is_a_classic_one_and_a_short_one_is_not() {
+        let us = Duration::from_micros;
+        assert_eq!(score_after(1_000, us(500), us(500)), 0);
+        assert_eq!(score_after(1_000, us(15_000), us(5_000)), MOST);
+    }
+
+    #[test]
+    fn a_classic_queue_takes_three_tenths_and_one_of_l4s_what_alpha_says() {
+        let mut classic = ClassicQueue::new(true);
+        assert_eq!(classic.at_least(17), 17);
+        classic.score = L4S;
+        assert_eq!(classic.at_least(17), 17);
+        classic.score = MOST;
+        assert_eq!(classic.at_least(17), ALPHA_ONE / 5 * 3);
+        assert_eq!(classic.at_least(ALPHA_ONE), ALPHA_ONE);
+    }
+}

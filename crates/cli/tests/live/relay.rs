@@ -173,7 +173,7 @@ fn a_capture_shows_what_was_lost() {
     let opened = story(&[&judge[..], &["--keys", text(&keys)]].concat());
     assert_eq!(opened["protocol"], "QUIC");
     if opened["place"] == "between" {
-        inconclusive(&format!("the server answered late: {}", opened["place_because"]));
+        inconclusive(format!("the server answered late: {}", opened["place_because"]));
     }
     assert_eq!(opened["place"], "sender", "{}", opened["place_because"]);
     let figures = &opened["figures"];

@@ -35,7 +35,7 @@ pub(super) struct NetworkTable {
     edge: Option<LinkTable>,
     /// The round trip that a BDP refers to.
     pub(super) rtt: Option<Time>,
-    /// What is short.
+    /// The length by which routes are short.
     shortest: Option<Shortest>,
     /// True if flows are spread over routes that are as short as each other.
     ecmp: Option<bool>,
@@ -83,7 +83,7 @@ enum Shortest {
     Delay,
 }
 
-/// Which of several senders sends to which of several receivers.
+/// The assignment of several receivers to several senders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Pairs {

@@ -11,7 +11,7 @@ use super::error::Wrong;
 use super::nodes::{Nodes, Pairs};
 use super::schema::{CrossTable, Document, FlowTable, Way};
 
-/// Where the flows of a table go: nothing over a chain, else the nodes of each pair.
+/// The nodes of a flow's sender and receiver; nothing over a chain.
 pub(super) type Ends = Option<(usize, usize)>;
 
 /// The routes of a run, each once, and the shortest ways that were looked for.

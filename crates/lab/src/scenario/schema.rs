@@ -247,7 +247,7 @@ pub(super) struct FlowTable {
     /// The nodes of its sender and its receiver, or several of each.
     pub(super) from: Option<String>,
     pub(super) to: Option<String>,
-    /// Who of several sends to whom.
+    /// The assignment of several receivers to several senders.
     pub(super) pairs: Option<Pairs>,
     /// The sender's own link.
     pub(super) access: Option<AccessTable>,

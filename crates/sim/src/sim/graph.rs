@@ -29,7 +29,7 @@ pub(super) struct Parcel {
     load: Load,
 }
 
-/// What a packet is.
+/// The content of a packet.
 #[derive(Clone, Debug)]
 enum Load {
     /// Of a flow, or of cross traffic.

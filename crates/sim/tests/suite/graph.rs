@@ -185,7 +185,7 @@ fn no_packet_is_lost_or_overtaken_between_links() {
     }
 }
 
-/// What arrives at a link is delivered, dropped or inside; what flows sent is on links or came.
+/// Each byte that arrived at a link was delivered, dropped, or is inside; a run is the same again.
 #[test]
 fn bytes_are_conserved_where_queues_overflow() {
     let mut dropped = 0;

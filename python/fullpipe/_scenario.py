@@ -35,9 +35,33 @@ class PathFields(TypedDict, total=False):
     up: list[dict[str, Any]]
 
 
+class NodeFields(TypedDict, total=False):
+    """Fields of ``[[node]]``."""
+
+    name: str
+
+
+class NetworkFields(TypedDict, total=False):
+    """Fields of ``[network]``."""
+
+    dumbbell: Free
+    parking_lot: Free
+    incast: Free
+    leaf_spine: Free
+    fat_tree: Free
+    core: Free
+    edge: Free
+    rtt: Text
+    shortest: Text
+    ecmp: Yes
+    reroute_after: Text
+
+
 class LinkFields(TypedDict, total=False):
     """Fields of ``[[link]]``."""
 
+    from_: str
+    to: str
     delay: Text
     rate: Text
     steps: list[dict[str, str]]
@@ -46,6 +70,7 @@ class LinkFields(TypedDict, total=False):
     queue: Free
     loss: Free
     down: list[dict[str, Any]]
+    fails: list[dict[str, str]]
 
 
 class FlowFields(TypedDict, total=False):
@@ -90,6 +115,11 @@ class FlowFields(TypedDict, total=False):
     idle_restart: Yes
     prr: Yes
     route: Text
+    reroute: list[dict[str, str]]
+    from_: Text
+    to: Text
+    pairs: Text
+    access: Free
     direction: Text
     in_fairness: Yes
     background: Yes
@@ -104,6 +134,8 @@ class CrossFields(TypedDict, total=False):
     start: Text
     stop: Text
     route: Text
+    from_: Text
+    to: Text
 
 
 class Scenario:
@@ -130,8 +162,17 @@ class Scenario:
         self._fields.setdefault("path", {}).update(fields)
         return self
 
+    def network(self, **fields: Unpack[NetworkFields]) -> Self:
+        """Sets fields of ``[network]``."""
+        self._fields.setdefault("network", {}).update(fields)
+        return self
+
+    def node(self, name: str) -> Self:
+        """Adds a ``[[node]]``."""
+        return self._add("node", {"name": name})
+
     def link(self, **fields: Unpack[LinkFields]) -> Self:
-        """Adds a ``[[link]]`` to a chain."""
+        """Adds a ``[[link]]`` to a chain, or between the nodes ``from_`` and ``to``."""
         return self._add("link", fields)
 
     def flow(self, **fields: Unpack[FlowFields]) -> Self:
@@ -153,7 +194,8 @@ class Scenario:
         return self
 
     def _add(self, table: str, fields: Mapping[str, Any]) -> Self:
-        self._fields.setdefault(table, []).append(dict(fields))
+        # ``from`` is a word of Python; ``from_`` stands for it.
+        self._fields.setdefault(table, []).append({name.rstrip("_"): value for name, value in fields.items()})
         return self
 
     def to_dict(self) -> dict[str, Any]:

@@ -127,6 +127,7 @@ fn print_instructions(dir: &Path, outcome: &mut Outcome) {
                 _ => None,
             };
             let figure = Figure {
+                less: None,
                 name: name.to_owned(),
                 path: format!("harness/core/{}.{id}", functions[column]),
                 cost: report::INSTRUCTIONS,

@@ -14,7 +14,7 @@ use std::time;
 use fullpipe_bench::report::{self, Figure, Outcome};
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
 use fullpipe_path::{Link, QueueLimit};
-use fullpipe_sim::{FlowConfig, Sim, SimConfig};
+use fullpipe_sim::{FlowConfig, Route, Sim, SimConfig};
 use gungraun::prelude::*;
 use gungraun::{Callgrind, EntryPoint};
 
@@ -28,6 +28,10 @@ const SECOND_MISS_TARGETS: [u64; 3] = [1, 1, 24];
 /// Largest cost of a packet with a thousand flows on the link, relative to a single flow, in per
 /// cent.
 const MANY_TARGET_PERCENT: u64 = 150;
+/// The most instructions that one more link on the way of a packet may cost.
+const HOP_TARGET: u64 = 600;
+/// The links of the longer way, of which the shorter one has two.
+const MANY_LINKS: usize = 10;
 /// The most memory of a thousand flows, and of ten thousand.
 const MEMORY_TARGETS_MIB: [u64; 2] = [40, 400];
 
@@ -56,6 +60,26 @@ fn many() -> (Sim, Duration) {
     (bulk(Algorithm::Bbr3, 1000, 10_000), Duration::from_millis(500))
 }
 
+/// A flow over so many links of a graph, of which the first is the bottleneck, and as many back.
+fn over(links: usize) -> (Sim, Duration) {
+    let link = |mbit: u64| {
+        let rate = Some(Rate::from_bits_per_sec(mbit * 1_000_000));
+        let queue = QueueLimit::Packets(340);
+        let delay = Duration::from_nanos(20_000_000 / links as u64);
+        fullpipe_path::PathConfig::from(Link { rate, queue, delay, ..Link::default() })
+    };
+    let flow = FlowConfig { route: Some(0), ..FlowConfig::bulk(Algorithm::Bbr3, 1) };
+    let mut config = SimConfig::new(link(100), fullpipe_path::PathConfig::default(), vec![flow]);
+    config.links.resize_with(2 * links, || link(1_000));
+    config.routes = vec![Route { there: (0..links).collect(), back: (links..2 * links).collect() }];
+    (Sim::new(&config).expect("sound paths"), Duration::from_secs(10))
+}
+
+/// Packets that entered a link, in both directions.
+fn hops(sim: &Sim) -> u64 {
+    (0..sim.links()).map(|i| sim.link(i).stats.arrived.packets).sum()
+}
+
 /// Apart, because it is what callgrind counts.
 #[inline(never)]
 fn counted_run((mut sim, time): (Sim, Duration)) -> Sim {
@@ -72,6 +96,8 @@ fn packets(sim: &Sim) -> u64 {
 #[bench::bbr3(one(Algorithm::Bbr3))]
 #[bench::cubic(one(Algorithm::Cubic))]
 #[bench::thousand(many())]
+#[bench::two_links(over(2))]
+#[bench::many_links(over(MANY_LINKS))]
 fn run(start: (Sim, Duration)) -> Sim {
     black_box(counted_run(start))
 }
@@ -93,7 +119,7 @@ fn print_costs(dir: &Path, outcome: &mut Outcome) {
         .map(|(id, start)| (id, packets(&counted_run(start))));
     let mut figure = |(id, events): (&str, u64), cost, target| {
         let path = format!("harness/sim/run.{id}");
-        outcome.print(dir, &Figure { name: id.to_owned(), path, cost, events, target })
+        outcome.print(dir, &Figure { name: id.to_owned(), path, less: None, cost, events, target })
     };
     report::heading("instructions per packet");
     let mut bbr3 = None;
@@ -111,6 +137,20 @@ fn print_costs(dir: &Path, outcome: &mut Outcome) {
             figure(*run, cost, Some(target));
         }
     }
+    report::heading("instructions of a graph's link");
+    let [few, many] = [2, MANY_LINKS].map(|links| hops(&counted_run(over(links))));
+    let path = |id: &str| format!("harness/sim/run.{id}");
+    outcome.print(
+        dir,
+        &Figure {
+            name: "one more link".to_owned(),
+            path: path("many_links"),
+            less: Some(path("two_links")),
+            cost: report::INSTRUCTIONS,
+            events: many - few,
+            target: Some(HOP_TARGET),
+        },
+    );
 }
 
 /// The most memory that this process ever had, in MiB; where the system tells.

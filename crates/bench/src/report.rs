@@ -26,6 +26,8 @@ pub struct Figure {
     pub name: String,
     /// The directory of the benchmark below gungraun's own: group/function.id.
     pub path: String,
+    /// The benchmark whose cost is taken off, where the figure is of a difference.
+    pub less: Option<String>,
     /// The cost.
     pub cost: Cost,
     /// Sends, ACKs or packets that were counted.
@@ -102,12 +104,16 @@ pub fn heading(what: &str) {
 impl Outcome {
     /// Reads a figure and prints its cost per event beside the target. Gives it.
     pub fn print(&mut self, dir: &Path, figure: &Figure) -> Option<u64> {
-        let Figure { name, path, cost, events, target } = figure;
+        let Figure { name, path, less, cost, events, target } = figure;
         let goal = target.map_or_else(|| "-".to_owned(), |t| t.to_string());
         let Some(all) = counted(&dir.join(path), cost) else {
             self.unmeasured += 1;
             println!("{name:<34} {:>8} {goal:>8}", "none");
             return None;
+        };
+        let all = match less.as_ref().map(|path| counted(&dir.join(path), cost)) {
+            None => all,
+            Some(less) => all.saturating_sub(less.unwrap_or(0)),
         };
         let each = all.div_ceil(*events);
         println!("{name:<34} {each:>8} {goal:>8} {events:>8}{}", self.judge(each, *target));

@@ -1,10 +1,11 @@
 //! Invariants of every scenario, tested on random scenarios. `PROPTEST_CASES` sets their number.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::{Instant, Rate};
 use fullpipe_path::{ElementConfig, IPV4_UDP_HEADER_BYTES, MTU_BYTES, PathConfig, RateConfig};
-use fullpipe_sim::{IPV4_TCP_HEADER_BYTES, Route, Sim, SimConfig};
+use fullpipe_sim::{IPV4_TCP_HEADER_BYTES, Sim, SimConfig};
 
 use crate::metrics::{Figures, RunResult};
 use crate::run::{RunOptions, run_point};
@@ -81,7 +82,8 @@ fn figures(o: &RunResult, config: &SimConfig) -> Result<(), String> {
     }
     for (i, (flow, of)) in o.flows.iter().zip(&config.flows).enumerate() {
         let goodput = get(&flow.metrics, "goodput_mbps");
-        let fastest = route(of.route, config).filter_map(|i| fastest(&config.links[i]));
+        let fastest =
+            config.route(of).into_owned().there.into_iter().filter_map(|i| fastest(config.link(i)));
         let most = fastest.min().map_or(f64::INFINITY, |rate| rate.as_bits_per_sec() as f64 / 1e6);
         ensure(goodput <= most, || format!("flow {i}: {goodput} Mbit/s over {most} Mbit/s"))?;
         let (sent, read) =
@@ -103,13 +105,6 @@ fn figures(o: &RunResult, config: &SimConfig) -> Result<(), String> {
     let (read, parts) = (get(&o.metrics, "completed_bytes"), [read_before, read_after]);
     let sum: f64 = parts.into_iter().flatten().sum();
     ensure(read == sum, || format!("{read} bytes read, {parts:?} in the two windows"))
-}
-
-/// The links that a flow passes.
-fn route(route: Option<Route>, config: &SimConfig) -> impl Iterator<Item = usize> {
-    let all = Route { first: 0, last: config.links.len() - 1 };
-    let Route { first, last } = route.unwrap_or(all);
-    first..=last
 }
 
 /// The highest rate of a link's slowest bottleneck; nothing where one follows a trace.
@@ -138,40 +133,45 @@ fn constant(link: &PathConfig) -> Option<Rate> {
 
 /// Bytes come from somewhere and go somewhere, link after link.
 fn conservation(sim: &Sim, config: &SimConfig) -> Result<(), String> {
-    let mut passed_on = 0;
+    let data: Vec<Vec<usize>> =
+        config.flows.iter().map(|flow| config.route(flow).into_owned().there).collect();
+    let answers = config.flows.iter().map(|flow| config.route(flow).into_owned().back);
+    let cross = config.cross.iter().map(|cross| config.cross_route(cross).into_owned().there);
+    let others: Vec<Vec<usize>> = answers.chain(cross).collect();
+    let all = || data.iter().chain(&others);
+    let follow = || all().flat_map(|route| route.windows(2).map(|pair| (pair[0], pair[1])));
     for (i, link) in config.links.iter().enumerate() {
         let stats = sim.link(i).stats;
         let (arrived, copied) = (stats.arrived.bytes, stats.duplicated.bytes);
         // Were more gone than came, the difference would have passed zero.
         ensure(stats.inside.bytes <= arrived + copied, || format!("link {i}: {stats:?}"))?;
         ensure(stats.carried.bytes <= arrived + copied, || format!("link {i}: {stats:?}"))?;
+        let begins = |route: &Vec<usize>| route.first() == Some(&i);
         let sent: u64 = (0..config.flows.len())
-            .filter(|f| route(config.flows[*f].route, config).next() == Some(i))
+            .filter(|f| begins(&data[*f]))
             .map(|f| {
                 let stats = sim.sender_stats(f);
                 stats.sent_bytes + stats.sent_packets * header_bytes(config, f)
             })
             .sum();
         ensure(sent <= arrived, || format!("link {i}: {sent} bytes sent, {arrived} arrived"))?;
-        // Nobody counts the packets of cross traffic and of handshakes.
-        let begins = |r: Option<Route>| route(r, config).next() == Some(i);
-        let foreign = config.cross.iter().any(|c| begins(c.route))
-            || config.flows.iter().any(|f| f.handshake && begins(f.route));
-        ensure(foreign || arrived <= sent + passed_on, || {
-            format!("link {i}: {arrived} bytes arrived, {sent} sent and {passed_on} passed on")
+        let before: BTreeSet<usize> =
+            follow().filter(|(_, to)| *to == i).map(|pair| pair.0).collect();
+        let came: u64 = before.iter().map(|j| sim.link(*j).stats.delivered.bytes).sum();
+        // Nobody counts the packets of cross traffic, of handshakes and of ACKs.
+        let shakes = config.flows.iter().zip(&data).any(|(f, route)| f.handshake && begins(route));
+        ensure(others.iter().any(begins) || shakes || arrived <= sent + came, || {
+            format!("link {i}: {arrived} bytes arrived, {sent} sent and {came} passed on")
         })?;
-        passed_on = stats.delivered.bytes;
+        let after: BTreeSet<usize> =
+            follow().filter(|(from, _)| *from == i).map(|pair| pair.1).collect();
+        let went: u64 = after.iter().map(|j| sim.link(*j).stats.arrived.bytes).sum();
         let is_corrupting = link.row.iter().any(|e| matches!(e, ElementConfig::Corruption(_)));
-        let is_ended = |r: Option<Route>| route(r, config).last() == Some(i);
-        let ends = config.flows.iter().any(|f| is_ended(f.route))
-            || config.cross.iter().any(|c| is_ended(c.route));
-        if let Some(next) =
-            (i + 1 < config.links.len()).then(|| sim.link(i + 1).stats.arrived.bytes)
-        {
-            ensure(is_corrupting || ends || next >= passed_on, || {
-                format!("link {i}: {passed_on} bytes passed on, {next} arrived")
-            })?;
-        }
+        let ends = all().any(|route| route.last() == Some(&i));
+        let (passed_on, is_used) = (stats.delivered.bytes, !after.is_empty());
+        ensure(is_corrupting || ends || !is_used || went >= passed_on, || {
+            format!("link {i}: {passed_on} bytes passed on, {went} arrived")
+        })?;
     }
     for (f, flow) in sim.flows().iter().enumerate() {
         let (sent, read) = (sim.sender_stats(f).sent_bytes, flow.received());

@@ -1,7 +1,11 @@
 //! Configuration of a simulation.
 
+use std::borrow::Cow;
+
 use fullpipe_cc::{Algorithm, Config, CubicRules, Duration, Rate, Transport};
-use fullpipe_path::{ConfigError, CrossTraffic, Ecn, IPV4_UDP_HEADER_BYTES, PathConfig};
+use fullpipe_path::{
+    ConfigError, CrossTraffic, Ecn, IPV4_UDP_HEADER_BYTES, Link, PathConfig, QueueLimit,
+};
 use fullpipe_traffic::{Application, Direction};
 
 use crate::{ACK_BYTES, MAX_ACK_DELAY, OVERHEAD_BYTES};
@@ -19,11 +23,17 @@ const MAX_PACKET_BYTES: u32 = 65_535;
 /// Links, and what is sent over them.
 #[derive(Clone, Debug)]
 pub struct SimConfig {
-    /// The links from the senders to the receivers, in the order in which packets pass them: one,
-    /// or a chain of bottlenecks ("parking lot"). At least one.
+    /// The links, each of one direction. Without routes they are the way from the senders to the
+    /// receivers, in the order in which packets pass them: one, or a chain of bottlenecks ("parking
+    /// lot"). At least one.
     pub links: Vec<PathConfig>,
-    /// The way back, which the ACKs of all flows share.
+    /// The way back, which the ACKs of all flows without a route of their own share. In routes it
+    /// is one link more: its index is the number of links.
     pub uplink: PathConfig,
+    /// Routes over the links. Flows and cross traffic name theirs by its index.
+    pub routes: Vec<Route>,
+    /// Changes of routes during the run, in any order.
+    pub reroutes: Vec<Reroute>,
     /// The flows.
     pub flows: Vec<FlowConfig>,
     /// Traffic that reacts to nothing.
@@ -36,7 +46,103 @@ pub struct SimConfig {
 impl SimConfig {
     /// Flows over one link there and one back.
     pub fn new(downlink: PathConfig, uplink: PathConfig, flows: Vec<FlowConfig>) -> Self {
-        Self { links: vec![downlink], uplink, flows, cross: Vec::new(), seed: 1 }
+        Self {
+            links: vec![downlink],
+            uplink,
+            routes: Vec::new(),
+            reroutes: Vec::new(),
+            flows,
+            cross: Vec::new(),
+            seed: 1,
+        }
+    }
+
+    /// The links that a flow's data and its ACKs pass at the start: its route, or all links and the
+    /// uplink in the order of its direction.
+    ///
+    /// # Panics
+    /// Panics if the flow names a route that there is not; [`crate::Sim::new`] refuses that.
+    pub fn route(&self, flow: &FlowConfig) -> Cow<'_, Route> {
+        match flow.route {
+            Some(route) => Cow::Borrowed(&self.routes[route]),
+            None => Cow::Owned(self.default_route(flow.direction)),
+        }
+    }
+
+    /// The same of cross traffic; nothing answers it.
+    ///
+    /// # Panics
+    /// As [`Self::route`].
+    pub fn cross_route(&self, cross: &RoutedTraffic) -> Cow<'_, Route> {
+        match cross.route {
+            Some(route) => Cow::Borrowed(&self.routes[route]),
+            None => Cow::Owned(self.default_route(Direction::Down)),
+        }
+    }
+
+    /// The first link that a flow's data passes behind its own one.
+    ///
+    /// # Panics
+    /// As [`Self::route`].
+    pub fn first_link(&self, flow: &FlowConfig) -> usize {
+        match (flow.route, flow.direction) {
+            (Some(route), _) => self.routes[route].there[0],
+            (None, Direction::Down) => 0,
+            (None, Direction::Up) => self.links.len(),
+        }
+    }
+
+    /// A link by the index that routes have for it.
+    pub fn link(&self, index: usize) -> &PathConfig {
+        self.links.get(index).unwrap_or(&self.uplink)
+    }
+
+    fn default_route(&self, direction: Direction) -> Route {
+        let n = self.links.len();
+        let (links, uplink) = ((0..n).collect(), vec![n]);
+        match direction {
+            Direction::Down => Route { there: links, back: uplink },
+            Direction::Up => Route { there: uplink, back: links },
+        }
+    }
+
+    /// True if all that flows do is to share one link there and one back.
+    pub(crate) fn is_plain(&self) -> bool {
+        let is_plain = |flow: &FlowConfig| {
+            flow.route.is_none() && flow.access.is_none() && flow.direction == Direction::Down
+        };
+        self.links.len() == 1
+            && self.reroutes.is_empty()
+            && self.cross.iter().all(|cross| cross.route.is_none())
+            && self.flows.iter().all(is_plain)
+    }
+
+    /// Checks that routes and their users name what there is.
+    pub(crate) fn check_routes(&self) -> Result<(), SimError> {
+        let links = self.links.len();
+        if links == 0 {
+            return Err(SimError::NoLink);
+        }
+        for route in &self.routes {
+            if route.there.is_empty() || route.back.is_empty() {
+                return Err(SimError::EmptyRoute);
+            }
+            if let Some(&link) = route.there.iter().chain(&route.back).find(|i| **i > links) {
+                return Err(SimError::UnknownLink { link, links });
+            }
+        }
+        let named = self.flows.iter().filter_map(|flow| flow.route);
+        let named = named.chain(self.cross.iter().filter_map(|cross| cross.route));
+        let mut named = named.chain(self.reroutes.iter().map(|change| change.route));
+        let routes = self.routes.len();
+        if let Some(route) = named.find(|route| *route >= routes) {
+            return Err(SimError::UnknownRoute { route, routes });
+        }
+        let flows = self.flows.len();
+        match self.reroutes.iter().find(|change| change.flow >= flows) {
+            Some(change) => Err(SimError::UnknownFlow { flow: change.flow, flows }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -50,9 +156,33 @@ pub enum SimError {
     /// There is no link at all.
     #[error("a simulation without a link: give at least one")]
     NoLink,
-    /// A route names a link that there is not, or runs backwards.
-    #[error("a route from link {0} to link {1} of {2}: count from 0, forwards")]
-    Route(usize, usize, usize),
+    /// A route names a link that there is not.
+    #[error("a route over link {link} of {links}: count from 0; the uplink is number {links}")]
+    UnknownLink {
+        /// The index in the route.
+        link: usize,
+        /// The number of links.
+        links: usize,
+    },
+    /// A route without links there or back: an ACK needs a way, too.
+    #[error("a route without a link there or back: give at least one of each")]
+    EmptyRoute,
+    /// A flow, cross traffic or a change names a route that there is not.
+    #[error("route {route} of {routes}: count from 0")]
+    UnknownRoute {
+        /// The index.
+        route: usize,
+        /// The number of routes.
+        routes: usize,
+    },
+    /// A change of the route of a flow that there is not.
+    #[error("a change of the route of flow {flow} of {flows}: count from 0")]
+    UnknownFlow {
+        /// The index.
+        flow: usize,
+        /// The number of flows.
+        flows: usize,
+    },
     /// An application, or cross traffic, that would never get on.
     #[error("{0} of 0: give one above 0")]
     Zero(&'static str),
@@ -61,22 +191,45 @@ pub enum SimError {
     PacketBytes(u32),
 }
 
-/// The links that a flow passes, by their index, both inclusive.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The links that a flow passes, by their index in [`SimConfig::links`], in this order; the index
+/// of [`SimConfig::uplink`] is the number of links. A link may be in any number of routes, in both
+/// directions.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Route {
-    /// The first one.
-    pub first: usize,
-    /// The last one.
-    pub last: usize,
+    /// Those of its data.
+    pub there: Vec<usize>,
+    /// Those of its ACKs, and of what the receiver asks for.
+    pub back: Vec<usize>,
 }
 
-impl Route {
-    pub(crate) fn checked(route: Option<Self>, links: usize) -> Result<Self, SimError> {
-        let route = route.unwrap_or(Self { first: 0, last: links.saturating_sub(1) });
-        if route.first > route.last || route.last >= links {
-            return Err(SimError::Route(route.first, route.last, links));
-        }
-        Ok(route)
+/// A change of a flow's route. Packets under way go on by the route on which they left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reroute {
+    /// Its time, counted from the start of the run.
+    pub at: Duration,
+    /// The flow, by its index.
+    pub flow: usize,
+    /// The new route, by its index in [`SimConfig::routes`].
+    pub route: usize,
+}
+
+/// The link between a sender's host and the first node of its route, in both directions: each flow
+/// has one for itself, and its short connections share it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// The rate of each direction, in wire bytes per second; `None`: no limit and no queue.
+    pub rate: Option<Rate>,
+    /// The propagation delay of each direction.
+    pub delay: Duration,
+    /// The capacity of the queue in each direction.
+    pub queue: QueueLimit,
+}
+
+impl Access {
+    /// One direction of it.
+    pub fn link(&self) -> PathConfig {
+        let Self { rate, delay, queue } = *self;
+        Link { rate, delay, queue, ..Link::default() }.into()
     }
 }
 
@@ -209,9 +362,12 @@ pub struct FlowConfig {
     pub handshake: bool,
     /// Round-trip time of this flow above that of its links: added on its way back.
     pub extra_rtt: Duration,
-    /// The links that it passes; `None` for all. One that goes up passes all.
-    pub route: Option<Route>,
-    /// The way of its data.
+    /// The sender's own link in front of its route; `None`: its host is at the first link.
+    pub access: Option<Access>,
+    /// The index of its route in [`SimConfig::routes`]; `None` for all links, see
+    /// [`SimConfig::route`].
+    pub route: Option<usize>,
+    /// The way of its data, where it has no route: down over the links, or up over the uplink.
     pub direction: Direction,
 }
 
@@ -235,6 +391,7 @@ impl FlowConfig {
             pacer: PacedBy::Core,
             handshake: true,
             extra_rtt: Duration::ZERO,
+            access: None,
             route: None,
             direction: Direction::Down,
         }
@@ -310,8 +467,8 @@ impl FlowConfig {
 pub struct RoutedTraffic {
     /// The packets.
     pub traffic: CrossTraffic,
-    /// The links that it passes; `None` for all.
-    pub route: Option<Route>,
+    /// The index of its route in [`SimConfig::routes`]; `None` for all links.
+    pub route: Option<usize>,
 }
 
 impl From<CrossTraffic> for RoutedTraffic {

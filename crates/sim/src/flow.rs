@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant, Snapshot};
 use fullpipe_path::Ecn;
-use fullpipe_traffic::{Action, Direction, Reading, SenderStats, SentPacket, Tally, Traffic};
+use fullpipe_traffic::{Action, Reading, SenderStats, SentPacket, Tally, Traffic};
 
-use crate::config::{FlowConfig, Route};
+use crate::config::FlowConfig;
 use crate::packet::Data;
 use crate::random::Jitter;
 use crate::receiver::Receiver;
@@ -86,8 +86,8 @@ enum Handshake {
     Done,
 }
 
-/// The uplink as a flow's first link: no link has this index.
-pub(crate) const UPLINK: usize = usize::MAX;
+/// The way of a flow that shares one link there and one back with all others: there is no graph.
+pub(crate) const DIRECT: u32 = u32::MAX;
 
 /// A flow of a simulation.
 ///
@@ -117,10 +117,10 @@ pub struct Flow {
     // For each packet that leaves.
     /// Bytes of a packet on the wire that congestion control does not count.
     pub(crate) header_bytes: u32,
+    /// Its way over the graph of links, or [`DIRECT`].
+    pub(crate) way: u32,
     /// The configuration's.
     pub(crate) extra_rtt: Duration,
-    /// The links of its data. The first is [`UPLINK`] for one that goes up.
-    pub(crate) route: Route,
     /// The delay of its sender's host.
     pub(crate) jitter: Jitter,
     pub(crate) sender: Sender,
@@ -139,7 +139,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn new(config: FlowConfig, route: Route, start: Instant, seeds: Seeds) -> Self {
+    pub(crate) fn new(config: FlowConfig, way: u32, start: Instant, seeds: Seeds) -> Self {
         let stop = config.stop.map(|stop| Instant::default() + stop);
         let sender = Sender::new(&config, start);
         Self {
@@ -147,10 +147,7 @@ impl Flow {
             extra_rtt: config.extra_rtt,
             heeds_reading: config.application.heeds_reading(),
             config,
-            route: match config.direction {
-                Direction::Down => route,
-                Direction::Up => Route { first: UPLINK, ..route },
-            },
+            way,
             header_bytes: config.header_bytes(),
             ack_bytes: config.ack_bytes(),
             start,

@@ -1,8 +1,8 @@
 //! The path and the congestion control under a virtual clock.
 //!
 //! Each flow is a sender and a receiver with a whole transport between them and a real
-//! [`fullpipe_cc::Controller`] inside. Flows share a chain of links, each a
-//! [`fullpipe_path::Path`], and one way back. No I/O, no clock but the virtual one: the same
+//! [`fullpipe_cc::Controller`] inside. Flows share a link there and one back, a
+//! chain of links, or any graph of them ([`topology`]); each link is a [`fullpipe_path::Path`]. No I/O, no clock but the virtual one: the same
 //! configuration gives the same run, to the nanosecond.
 //!
 //! ```
@@ -55,11 +55,12 @@ mod sender;
 mod sim;
 mod tcp;
 mod timers;
+pub mod topology;
 mod window;
 
 pub use config::{
-    AckPolicy, DEFAULT_JITTER, FlowConfig, IPV4_TCP_HEADER_BYTES, PacedBy, ReceiveWindow,
-    Reordering, Route, RoutedTraffic, SimConfig, SimError, TcpConfig,
+    Access, AckPolicy, DEFAULT_JITTER, FlowConfig, IPV4_TCP_HEADER_BYTES, PacedBy, ReceiveWindow,
+    Reordering, Reroute, Route, RoutedTraffic, SimConfig, SimError, TcpConfig,
 };
 pub use flow::Flow;
 pub use link::Link;

@@ -1,21 +1,22 @@
 //! The virtual clock: whatever happens next, happens next.
 
 mod events;
-mod upwards;
+mod graph;
+mod links;
 
 use std::collections::VecDeque;
 
-use fullpipe_cc::{Instant, Rate};
-use fullpipe_path::{Arrival, ConfigError, CrossSource, Path, PathSample, Probability, Selection};
+use fullpipe_cc::Instant;
+use fullpipe_path::{CrossSource, Path, PathConfig};
 use fullpipe_traffic::{FlowTallies, SenderStats, Stream, Tally, stream_seed};
 use hdrhistogram::Histogram;
 
-use crate::config::{Route, SimConfig, SimError};
-use crate::flow::{Flow, Seeds};
+use crate::config::{SimConfig, SimError};
+use crate::flow::{DIRECT, Flow, Seeds};
 use crate::link::Link;
 use crate::packet::{Data, Up};
 use crate::timers::{NEVER, Timers};
-use upwards::Upwards;
+use graph::Graph;
 
 /// Flows of cross traffic are numbered from here.
 const CROSS: u32 = 1 << 31;
@@ -34,37 +35,36 @@ impl Timer {
     const ALL: [Self; 4] = [Self::Sender, Self::Receiver, Self::Application, Self::WayBack];
 }
 
-#[derive(Debug)]
-struct Cross {
-    source: CrossSource,
-    route: Route,
-}
-
 /// A running simulation.
 #[derive(Debug)]
 pub struct Sim {
     now: Instant,
-    links: Vec<Link<Data>>,
+    /// The number of links of the configuration.
+    links: usize,
+    /// The one link there and the one back of all flows. They carry nothing if there is a graph.
+    down: Link<Data>,
     uplink: Path<(u32, Up)>,
-    /// The earliest time of the next packet out of each link, and last out of the uplink, in
-    /// nanoseconds.
-    due: Vec<u64>,
+    /// The earliest time of the next packet out of each of the two, in nanoseconds.
+    due: [u64; 2],
+    /// Any other links, and the ways over them.
+    graph: Option<Box<Graph>>,
     flows: Vec<Flow>,
     /// The connections of [`Application::ShortFlows`], numbered on from `flows`; `None` when over.
     short: Vec<Option<Box<Flow>>>,
     /// The flow of each of them: its packets may still be under way when it is over.
     parents: Vec<u32>,
-    cross: Vec<Cross>,
-    /// Those of cross traffic first, then four of each flow.
+    cross: Vec<CrossSource>,
+    /// Those of the graph first, then those of cross traffic, then four of each flow. Of several at
+    /// one time the first one fires: a timer must not fire for a packet that is just arriving.
     timers: Timers,
+    /// The first timer of a flow.
+    first_of_flows: usize,
     /// By flow: packets on a return path that is longer than the uplink.
     way_back: Vec<VecDeque<(Instant, Up)>>,
     rtt_ns: FlowTallies,
     latency_ns: FlowTallies,
-    /// Packets that came out of a last link.
+    /// Packets that came out of the last link of their way.
     delivered_packets: u64,
-    /// The packets of flows that go up that are under way.
-    upwards: Upwards,
     /// Flows that have not reached an end.
     unfinished: usize,
 }
@@ -75,42 +75,53 @@ impl Sim {
     /// # Errors
     /// Fails if a path can't be built, or if a flow or cross traffic makes no sense.
     pub fn new(config: &SimConfig) -> Result<Self, SimError> {
-        if config.links.is_empty() {
-            return Err(SimError::NoLink);
-        }
-        let n = config.links.len();
+        config.check_routes()?;
+        let flows = config.flows.len();
+        let (graph, ways) = if config.is_plain() {
+            (None, vec![DIRECT; flows])
+        } else {
+            let (graph, ways) = Graph::new(config)?;
+            (Some(Box::new(graph)), ways)
+        };
+        let unused = PathConfig::default();
+        let [down, up] = match graph {
+            None => [&config.links[0], &config.uplink],
+            Some(_) => [&unused; 2],
+        };
+        let first_of_cross = graph.as_ref().map_or(0, |graph| graph.timers());
+        let first_of_flows = first_of_cross + config.cross.len();
         let mut sim = Self {
             now: Instant::default(),
-            links: Vec::with_capacity(n),
-            uplink: Path::new(&config.uplink)?,
-            due: vec![NEVER; n + 1],
-            flows: Vec::with_capacity(config.flows.len()),
+            links: config.links.len(),
+            down: Link::new(down)?,
+            uplink: Path::new(up)?,
+            due: [NEVER; 2],
+            graph,
+            flows: Vec::with_capacity(flows),
             short: Vec::new(),
             parents: Vec::new(),
             cross: Vec::with_capacity(config.cross.len()),
-            timers: Timers::new(config.cross.len() + config.flows.len() * Timer::ALL.len()),
-            way_back: (0..config.flows.len()).map(|_| VecDeque::new()).collect(),
-            rtt_ns: FlowTallies::new(config.flows.len()),
-            latency_ns: FlowTallies::new(config.flows.len()),
+            timers: Timers::new(first_of_flows + flows * Timer::ALL.len()),
+            first_of_flows,
+            way_back: (0..flows).map(|_| VecDeque::new()).collect(),
+            rtt_ns: FlowTallies::new(flows),
+            latency_ns: FlowTallies::new(flows),
             delivered_packets: 0,
-            upwards: Upwards::default(),
-            unfinished: config.flows.len(),
+            unfinished: flows,
         };
-        for link in &config.links {
-            sim.links.push(Link::new(link)?);
+        if let Some(at) = sim.graph.as_ref().and_then(|graph| graph.next_change()) {
+            sim.timers.arm(first_of_cross - 1, at);
         }
-        sim.links[0].count_by_flow(&config.links[0], config.flows.len());
-        // First, because the timers of flows are numbered after theirs.
+        sim.count_by_flow(config);
         for (i, cross) in config.cross.iter().enumerate() {
             cross.validate()?;
             // Each source draws for itself, so that one more changes nothing for the others.
             let seed = stream_seed(config.seed, Stream::Cross, i as u64);
             let source = CrossSource::new(cross.traffic, seed);
-            let route = Route::checked(cross.route, n)?;
             if let Some(at) = source.next_due() {
-                sim.timers.arm(i, at);
+                sim.timers.arm(first_of_cross + i, at);
             }
-            sim.cross.push(Cross { source, route });
+            sim.cross.push(source);
         }
         for (i, flow) in config.flows.iter().enumerate() {
             flow.validate()?;
@@ -121,7 +132,7 @@ impl Sim {
                 jitter: seed(Stream::Jitter),
                 receiver: seed(Stream::Receiver),
             };
-            sim.flows.push(Flow::new(*flow, Route::checked(flow.route, n)?, start, seeds));
+            sim.flows.push(Flow::new(*flow, ways[i], start, seeds));
             sim.arm(Timer::Application, i as u32, start);
         }
         Ok(sim)
@@ -140,64 +151,6 @@ impl Sim {
     /// One flow; the index is that of the configuration.
     pub fn flow(&self, i: usize) -> &Flow {
         &self.flows[i]
-    }
-
-    /// The number of links.
-    pub fn links(&self) -> usize {
-        self.links.len()
-    }
-
-    /// A link's queue and counters now; the index is that of the configuration.
-    pub fn link(&self, i: usize) -> PathSample {
-        self.links[i].path.sample(self.now)
-    }
-
-    /// The way back: its counters now.
-    pub fn uplink(&self) -> PathSample {
-        self.uplink.sample(self.now)
-    }
-
-    /// Keeps the time and the header of each packet that enters a link or the uplink from now on,
-    /// of `most` packets of each at most.
-    pub fn record_arrivals(&mut self, most: usize) {
-        self.links.iter_mut().for_each(|link| link.path.record_arrivals(most));
-        self.uplink.record_arrivals(most);
-    }
-
-    /// The arrivals that were recorded: of each link, and last of the uplink.
-    pub fn take_arrivals(&mut self) -> Vec<Vec<Arrival>> {
-        let mut all: Vec<_> = self.links.iter_mut().map(|link| link.path.take_arrivals()).collect();
-        all.push(self.uplink.take_arrivals());
-        all
-    }
-
-    /// Queueing delay of every packet that came through a link, in nanoseconds.
-    pub fn queue_delay_ns(&self, link: usize) -> Histogram<u64> {
-        self.queue_delays_so_far_ns(link).last().unwrap_or_default().histogram()
-    }
-
-    /// The same of the packets that had left the link's bottleneck at the start (none), at each
-    /// call of [`Self::begin_part`], and until now. A packet counts when it comes out of the link:
-    /// one that is under way now is missing from all of them.
-    pub fn queue_delays_so_far_ns(&self, link: usize) -> impl Iterator<Item = Tally> {
-        self.links[link].queue_delays_so_far_ns()
-    }
-
-    /// Queueing delays in nanoseconds of each flow's packets that came out of the first link so
-    /// far;
-    /// `None` where its queue does not tell flows apart, or there are more than
-    /// [`fullpipe_traffic::MAX_OWN_TALLIES`].
-    pub fn queue_delays_by_flow_ns(&self) -> Option<&[Tally]> {
-        self.links[0].queue_delays_by_flow_ns()
-    }
-
-    /// From now on packets that leave a bottleneck are counted apart from those before, see
-    /// [`Self::queue_delays_so_far_ns`].
-    ///
-    /// Link events due until now are processed first, so that the links' counters are exact,
-    /// whatever their disciplines; [`Self::link`] alone only reads the counters.
-    pub fn begin_part(&mut self) {
-        self.links.iter_mut().for_each(|link| link.begin_part(self.now));
     }
 
     /// Statistics of a flow's sender so far; for [`Application::ShortFlows`] those of all its
@@ -256,32 +209,6 @@ impl Sim {
     /// True if every flow has an end and reached it.
     pub fn is_done(&self) -> bool {
         self.unfinished == 0
-    }
-
-    /// A link's rate from now on.
-    ///
-    /// # Errors
-    /// Fails if the rate is 0 or the link has no bottleneck.
-    pub fn set_rate(&mut self, link: usize, rate: Rate) -> Result<(), ConfigError> {
-        self.links[link].path.set_rate(self.now, rate)?;
-        self.refresh(link);
-        Ok(())
-    }
-
-    /// The random loss of a link's data from now on.
-    pub fn set_loss(&mut self, link: usize, probability: Probability, seed: u64) {
-        self.links[link].path.set_loss(self.now, probability, seed);
-        self.refresh(link);
-    }
-
-    /// Sets the data packets that the reordering of a link holds back from now on.
-    ///
-    /// # Errors
-    /// Fails if the selection makes no sense or the link has no reordering.
-    pub fn set_reordered(&mut self, link: usize, packets: Selection) -> Result<(), ConfigError> {
-        self.links[link].path.set_reordered(self.now, packets)?;
-        self.refresh(link);
-        Ok(())
     }
 
     /// The application of a flow has nothing more to send until it writes again.
@@ -352,28 +279,16 @@ impl Sim {
         }
     }
 
-    /// The time of the next event in nanoseconds, and its source: a link by its index, the uplink
-    /// after them, then the timers. Events at the same time are processed in this order: a timer
-    /// must not fire for a packet that is just arriving.
+    /// The time of the next event in nanoseconds, and its source: the link, the uplink, then the
+    /// timers. Events at the same time are processed in this order: a timer must not fire for a
+    /// packet that is just arriving.
     #[inline]
     fn next(&self) -> (u64, usize) {
-        let timers = self.timers.next();
-        // One link is the common case, and the loop below three times as long.
-        if let [down, up] = self.due[..] {
-            return match (down <= up.min(timers), up <= timers) {
-                (true, _) => (down, 0),
-                (false, true) => (up, 1),
-                (false, false) => (timers, 2),
-            };
+        let (timers, [down, up]) = (self.timers.next(), self.due);
+        match (down <= up.min(timers), up <= timers) {
+            (true, _) => (down, 0),
+            (false, true) => (up, 1),
+            (false, false) => (timers, 2),
         }
-        let mut source = self.due.len();
-        let mut next = (timers, source);
-        while source > 0 {
-            source -= 1;
-            if self.due[source] <= next.0 {
-                next = (self.due[source], source);
-            }
-        }
-        next
     }
 }

@@ -22,6 +22,8 @@ pub enum Stream {
     Repetition,
     /// A flow's receiver: `fullpipe_sim::FlowConfig::receiver_delay`.
     Receiver,
+    /// A flow's choice among routes that are as short as each other, and of a node to send to.
+    Route,
 }
 
 /// The seed of one stream of a run: a hash of the run's seed, the kind and the index of its kind.
@@ -57,13 +59,15 @@ mod tests {
     #[test]
     fn no_two_streams_of_any_two_seeds_are_one() {
         use Stream::{
-            Connection, Controller, Cross, Jitter, Link, Receiver, Repetition, Starts, Uplink,
+            Connection, Controller, Cross, Jitter, Link, Receiver, Repetition, Route, Starts,
+            Uplink,
         };
         let mut seen = std::collections::HashSet::new();
         for seed in 0..200 {
-            for stream in
-                [Link, Uplink, Controller, Starts, Connection, Cross, Jitter, Repetition, Receiver]
-            {
+            for stream in [
+                Link, Uplink, Controller, Starts, Connection, Cross, Jitter, Repetition, Receiver,
+                Route,
+            ] {
                 for index in 0..100 {
                     assert!(
                         seen.insert(stream_seed(seed, stream, index)),

@@ -73,9 +73,18 @@ fn the_limits_of_bbr3x_in_shallow_buffers_and_among_many_are_met_or_known_not_to
     limits_of_bbr3x(&["fairness.toml", "shallow.toml"]);
 }
 
+/// A thousand senders, and a data center: seconds of a processor.
+fn large_topologies_are_met() {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/topology");
+    let said = run(fullpipe(&dir, &["run", "--json", "incast.toml", "fat-tree.toml"]));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+}
+
 fullpipe_testkit::tests! {
     long timed []
         over_quic_runs_of_a_file_share_their_path,
         over_quic_a_path_changes_with_time_and_windows_are_measured;
-    long [] the_limits_of_bbr3x_in_shallow_buffers_and_among_many_are_met_or_known_not_to_be;
+    long []
+        the_limits_of_bbr3x_in_shallow_buffers_and_among_many_are_met_or_known_not_to_be,
+        large_topologies_are_met;
 }

@@ -228,6 +228,24 @@ fn each_limit_of_bbr_swift_is_met_or_known_not_to_be() {
     assert_eq!(said.code, Some(0), "{}", said.stderr);
 }
 
+/// The files of topologies that take little time; the others are in live/scenarios.rs.
+#[test]
+fn each_topology_is_met_and_is_the_same_with_any_number_of_jobs() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/topology");
+    let files = ["dumbbell.toml", "parking-lot.toml", "reroute.toml"];
+    let said = run(fullpipe(&dir, &[&["run", "--json"][..], &files].concat()));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let out = tempfile::tempdir().expect("a directory");
+    let kept = ["1", "3"].map(|jobs| {
+        let to = out.path().join(jobs);
+        let args = ["sweep", "parking-lot.toml", "--jobs", jobs, "--out", text(&to)];
+        let said = run(fullpipe(&dir, &args));
+        assert_eq!(said.code, Some(0), "{}", said.stderr);
+        to
+    });
+    assert_same(&kept[0], &kept[1]);
+}
+
 #[test]
 fn each_limit_of_l4s_is_met_or_known_not_to_be() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/l4s");

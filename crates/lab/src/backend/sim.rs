@@ -3,7 +3,7 @@
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Arrival, PathSample, Queue};
 use fullpipe_sim as sim;
-use fullpipe_traffic::{Application, Direction, SenderStats, Tally};
+use fullpipe_traffic::{Application, SenderStats, Tally};
 
 use super::virtual_time::{self, World};
 use super::{Backend, Request, RunError};
@@ -84,7 +84,7 @@ impl World for Simulated<'_> {
     }
 
     fn queue_delays_so_far_ns(&self, link: usize) -> Box<dyn Iterator<Item = Tally> + '_> {
-        Box::new(self.sim.queue_delays_so_far_ns(link))
+        self.sim.queue_delays_so_far_ns(link)
     }
 
     fn queue_delays_by_flow_ns(&self) -> Option<&[Tally]> {
@@ -115,16 +115,12 @@ impl World for Simulated<'_> {
 
     fn sample(&mut self, i: usize, queues: &[Queue]) -> FlowSample {
         let (flow, config) = (self.sim.flow(i), &self.scenario.config.flows[i]);
-        let first_link = config.route.map_or(0, |route| route.first);
         FlowSample {
             received: flow.received(),
             rtt: flow.latest_rtt(),
             sender: flow.stats(),
             newest_packet: flow.newest_packet(),
-            queue: match config.direction {
-                Direction::Down => queues[first_link],
-                Direction::Up => queues[self.sim.links()],
-            },
+            queue: queues[self.scenario.config.first_link(config)],
             ..FlowSample::of_model(flow.snapshot())
         }
     }

@@ -159,8 +159,9 @@ fn truth(config: &SimConfig, flow: usize, end: Option<Duration>) -> Result<Truth
     };
     let counted = u64::from(flow.cc.smss);
     let on_the_wire = counted + u64::from(headers);
-    let route = flow.route.map_or(0..config.links.len(), |r| r.first..r.last + 1);
-    let links = &config.links[route];
+    let route = config.route(flow);
+    let access = flow.access.map(|access| access.link());
+    let links = || access.iter().chain(route.there.iter().map(|i| config.link(*i)));
     let mean = |rate: &RateConfig| match (rate, end) {
         (RateConfig::Constant(rate), _) => *rate,
         (rate, Some(end)) => {
@@ -171,7 +172,7 @@ fn truth(config: &SimConfig, flow: usize, end: Option<Duration>) -> Result<Truth
         (rate, None) => rate.nominal(),
     };
     let (mut rate, mut changes) = (None, false);
-    for element in links.iter().flat_map(|link: &PathConfig| &link.row) {
+    for element in links().flat_map(|link: &PathConfig| &link.row) {
         let own = match element {
             ElementConfig::Bottleneck { rate, .. } => {
                 changes |= !matches!(rate, RateConfig::Constant(_));
@@ -189,9 +190,10 @@ fn truth(config: &SimConfig, flow: usize, end: Option<Duration>) -> Result<Truth
     let rate = rate.ok_or("the path has no rate; give it one")?;
     let bytes_per_sec = u128::from(rate.as_bytes_per_sec()) * u128::from(counted);
     let carries = Rate::from_bytes_per_sec((bytes_per_sec / u128::from(on_the_wire)) as u64);
-    let delay = links.iter().map(PathConfig::least_delay).fold(Duration::ZERO, |a, b| a + b);
-    let back = config.uplink.least_delay() + flow.extra_rtt;
-    let min_rtt = delay + back + rate.time_for(on_the_wire);
+    let back = access.iter().chain(route.back.iter().map(|i| config.link(*i)));
+    let delay = links().chain(back).map(PathConfig::least_delay);
+    let delay = delay.fold(flow.extra_rtt, |a, b| a + b);
+    let min_rtt = delay + rate.time_for(on_the_wire);
     Ok(Truth {
         carries_bps: carries.as_bits_per_sec(),
         min_rtt_ms: millis(min_rtt),

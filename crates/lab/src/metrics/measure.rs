@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use fullpipe_cc::Duration;
 use fullpipe_path::{ElementConfig, MTU_BYTES, PathConfig, PathStats, RateConfig};
-use fullpipe_sim::{FlowConfig, SimConfig};
-use fullpipe_traffic::{Direction, SenderStats, Tally};
+use fullpipe_sim::{Route, SimConfig};
+use fullpipe_traffic::{SenderStats, Tally};
 
 use super::distribution::Distribution;
 use super::{
@@ -132,12 +132,20 @@ impl<'a> Measurement<'a> {
         }
     }
 
-    /// The round trip of the empty path for a full packet, in milliseconds.
+    /// The round trip of the empty path for a full packet, in milliseconds; in a graph that of the
+    /// first flow.
     fn empty_rtt_ms(&self) -> f64 {
         let config = &self.scenario.config;
-        let there = config.links.iter().map(PathConfig::least_delay);
-        let delay = there.fold(config.uplink.least_delay(), |sum, d| sum + d);
-        let wires = config.links.iter().flat_map(|link| &link.row).filter_map(|e| match e {
+        let uplink = config.links.len();
+        let route = config.flows.first().map(|flow| config.route(flow).into_owned());
+        let route =
+            route.filter(|route| !route.there.iter().chain(&route.back).any(|i| *i == uplink));
+        let route = route.unwrap_or(Route { there: (0..uplink).collect(), back: vec![uplink] });
+        let passed = route.there.iter().chain(&route.back);
+        let delays = passed.map(|i| config.link(*i).least_delay());
+        let delay = delays.fold(Duration::ZERO, |sum, d| sum + d);
+        let there = route.there.iter().flat_map(|i| &config.link(*i).row);
+        let wires = there.filter_map(|e| match e {
             ElementConfig::Bottleneck { rate: RateConfig::Constant(rate), .. } => Some(rate),
             _ => None,
         });
@@ -384,9 +392,9 @@ fn add_capacity(rows: &mut [SeriesRow], config: &SimConfig) {
     moments.dedup();
     let times: Vec<Duration> =
         moments.iter().map(|t| Duration::from_nanos((t * 1e9).round() as u64)).collect();
-    let links: Vec<usize> = config.flows.iter().map(|flow| first_link(flow, config)).collect();
+    let links: Vec<usize> = config.flows.iter().map(|flow| config.first_link(flow)).collect();
     let course = |link: usize| {
-        let rate = first_rate(config.links.get(link).unwrap_or(&config.uplink))?;
+        let rate = first_rate(config.link(link))?;
         let until = rate.bytes_until(&times);
         let (mut from, mut carried) = (Duration::ZERO, 0);
         let each = times.iter().zip(until).map(|(&to, bytes)| {
@@ -408,14 +416,6 @@ fn add_capacity(rows: &mut [SeriesRow], config: &SimConfig) {
         }
         let course = links.get(row.flow).and_then(|link| courses.get(link)?.as_ref());
         row.capacity_mbps = course.map(|course| course[moment]);
-    }
-}
-
-/// The first link of a flow; behind the last is the way back of the others.
-fn first_link(flow: &FlowConfig, config: &SimConfig) -> usize {
-    match flow.direction {
-        Direction::Up => config.links.len(),
-        Direction::Down => flow.route.map_or(0, |route| route.first),
     }
 }
 

@@ -9,8 +9,8 @@ use fullpipe_cc::{Algorithm, Duration, Rate};
 use fullpipe_path::{
     ElementConfig, MTU_BYTES, PathConfig, QueueConfig, QueueLimit, RateConfig, Selection,
 };
-use fullpipe_sim::{FlowConfig, ReceiveWindow};
-use fullpipe_traffic::{Application, Direction};
+use fullpipe_sim::{FlowConfig, ReceiveWindow, Route};
+use fullpipe_traffic::Application;
 
 use super::Plan;
 use crate::metrics::moments;
@@ -33,6 +33,10 @@ const QUEUE_BYTES: f64 = 160.0;
 
 /// A histogram of times, three digits each.
 const HISTOGRAM_BYTES: f64 = 300e3;
+
+/// The queueing delays of a link in a graph of many: those of a millisecond have eleven powers of
+/// two, 8 kB each.
+const LINK_BYTES: f64 = 90e3;
 
 /// The figures of a run, a flow or a link.
 const FIGURES_BYTES: f64 = 5000.0;
@@ -273,15 +277,14 @@ fn parts(scenario: &Scenario, moments: usize) -> Vec<Part> {
     // The longest delay of a receiver's host, and its flow.
     let mut hosts = vec![(0.0_f64, 0); links.len()];
     for (i, flow) in config.flows.iter().enumerate() {
-        let (first, last) = match flow.direction {
-            Direction::Down => flow.route.map_or((0, last_link), |r| (r.first, r.last)),
-            Direction::Up => (last_link + 1, last_link + 1),
-        };
-        let of_flow = first..=last.min(links.len() - 1);
+        let route = config.route(flow);
+        let of_flow = route.there.iter().copied();
         let slowest = of_flow.min_by(|a, b| links[*a].rate.total_cmp(&links[*b].rate)).unwrap_or(0);
         let link = &links[slowest];
         // What waits in the receiver's host is under way as well.
-        let rtt = rtt + seconds(flow.extra_rtt) + seconds(flow.receiver_delay);
+        let rtt = rtt_of(&links, &route, rtt) + seconds(flow.extra_rtt);
+        let own = flow.access.map_or(0.0, |access| 2.0 * seconds(access.delay));
+        let rtt = rtt + own + seconds(flow.receiver_delay);
         let packet = f64::from(flow.cc.smss.max(1));
         let host = (seconds(flow.receiver_delay), i);
         if host.0 > hosts[slowest].0 {
@@ -316,9 +319,9 @@ fn parts(scenario: &Scenario, moments: usize) -> Vec<Part> {
         parts.push(part(packets * PACKET_BYTES, field, why));
     }
     for (i, cross) in config.cross.iter().enumerate() {
-        let (first, last) = cross.route.map_or((0, last_link), |r| (r.first, r.last));
-        let there =
-            (rtt + links[first..=last].iter().map(|l| l.buffer / l.rate).sum::<f64>()).min(end);
+        let route = config.cross_route(cross);
+        let waits = route.there.iter().map(|i| links[*i].buffer / links[*i].rate).sum::<f64>();
+        let there = (rtt_of(&links, &route, rtt) + waits).min(end);
         let packets = bytes_per_sec(cross.traffic.rate) * there
             / f64::from(cross.traffic.packet_bytes.max(1))
             * copies;
@@ -339,10 +342,19 @@ fn parts(scenario: &Scenario, moments: usize) -> Vec<Part> {
         _ => 1,
     };
     let histograms = marks * (2 * own + last_link + 1 + completing.count()) as f64;
+    // Of a link in a graph only short queueing delays are counted.
+    let in_graph = if config.routes.is_empty() { 0.0 } else { marks * last_link as f64 };
+    let bytes = (histograms - in_graph) * HISTOGRAM_BYTES + in_graph * LINK_BYTES;
     let why = format!("{} distributions are kept", count(histograms));
     let field = if marks > 20.0 { "expect" } else { "flow" };
-    parts.push(part(histograms * HISTOGRAM_BYTES, field, why));
+    parts.push(part(bytes, field, why));
     parts
+}
+
+/// The round trip of a route, and at most that of all links one behind the other.
+fn rtt_of(links: &[Hold], route: &Route, all: f64) -> f64 {
+    let passed = route.there.iter().chain(&route.back);
+    passed.map(|i| links[*i].delay).sum::<f64>().min(all)
 }
 
 /// The most that a flow has under way, whatever its algorithm does.

@@ -176,7 +176,9 @@ fn every_flow_can_be_said() {
     let flows = &s.config.flows;
     assert_eq!(flows.len(), 11);
     assert_eq!(flows[2].start, Duration::from_secs(5));
-    assert_eq!(flows[2].route, Some(Route { first: 1, last: 1 }));
+    let route = |there, back| Route { there, back };
+    assert_eq!(*s.config.route(&flows[2]), route(vec![1], vec![2]));
+    assert_eq!(*s.config.route(&flows[3]), route(vec![0, 1], vec![2]));
     let seed = |flow| fullpipe_traffic::stream_seed(1, fullpipe_traffic::Stream::Controller, flow);
     assert_eq!((flows[0].cc.seed, flows[2].cc.seed), (seed(0), seed(2)));
     // Half of 10 Mbit/s in twice 15 ms.
@@ -187,7 +189,7 @@ fn every_flow_can_be_said() {
     assert_eq!(flows[5].application, Application::Bytes(8_000_000));
     assert_eq!((flows[10].ecn, flows[10].cc.ecn), (fullpipe_path::Ecn::Ect1, true));
     assert_eq!(s.flows[3].name, "fixed:100mbit");
-    assert_eq!(s.config.cross[0].route, Some(Route { first: 0, last: 0 }));
+    assert_eq!(*s.config.cross_route(&s.config.cross[0]), route(vec![0], vec![2]));
     let delays: u64 = s.config.uplink.least_delay().as_nanos();
     assert_eq!(delays, 15_000_000);
 }

@@ -12,6 +12,7 @@ use super::error::Wrong;
 use super::input::Traces;
 use super::needs::{needs_of_flow, needs_of_path};
 use super::program::ProgramFlow;
+use super::routes::{Routes, ends};
 use super::schema::{Document, FlowTable, Sender};
 use super::{Cc, Feature, MAX_FLOWS, MAX_NAME, MAX_ROWS, Need, Receiver};
 use crate::observe::{Extent, MAX_OWN_DISTRIBUTIONS};
@@ -74,6 +75,7 @@ pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wron
     let net = Net::of(doc, traces)?;
     let mut flows = Vec::new();
     let mut named = Vec::new();
+    let mut routes = Routes::default();
     let mut needs = needs_of_path(doc, &net);
     let only = [FlowTable::default()];
     let tables = match (doc.flow.as_slice(), &doc.cc) {
@@ -104,19 +106,36 @@ pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wron
         }
         needs_of_flow(table, &field, &mut needs);
         check_name(table.name.as_deref(), &format!("{field}.name"))?;
-        check_times(table, &field, duration)?;
-        if flows.len() as u64 + table.count > MAX_FLOWS {
-            let all = flows.len() as u64 + table.count;
+        let seed = stream_seed(doc.seed, Stream::Route, i as u64);
+        let pairs = ends(net.nodes.as_ref(), table, seed, &field)?;
+        let count = table.count.saturating_mul(pairs.len() as u64);
+        check_times(table, count, &field, duration)?;
+        let all = (flows.len() as u64).saturating_add(count);
+        if all > MAX_FLOWS {
             let why =
                 format!("{all} flows are more than a run can have; write {MAX_FLOWS} or fewer");
             return Err(Wrong::new(format!("{field}.count"), why));
         }
         let template = flow_config(table, cc, &field, &net)?;
-        check_connections(&template, table.count, duration, &field)?;
+        check_connections(&template, count, duration, &field)?;
         let first = table.start.map_or(Duration::ZERO, |t| t.0);
         let every = table.every.map_or(Duration::ZERO, |t| t.0);
-        for k in 0..table.count {
+        for k in 0..count {
             let mut flow = FlowConfig { start: first + every.times(k), ..template };
+            // All of a pair, and then those of the next one.
+            let pair = pairs[(k / table.count) as usize];
+            let number = flows.len();
+            flow.route = match (&net.nodes, pair) {
+                (Some(nodes), Some(pair)) => {
+                    Some(routes.over_nodes(nodes, pair, table, (number, doc.seed), &field)?)
+                }
+                _ => {
+                    let text = table.route.as_deref();
+                    routes.over_chain(text, flow.direction, net.links.len(), &field)?
+                }
+            };
+            let ends = (pair, flow.direction);
+            routes.reroute(net.nodes.as_ref(), net.links.len(), table, ends, number, &field)?;
             // Flows that probed at the same times would be no test of how they share.
             flow.cc.seed = stream_seed(doc.seed, Stream::Controller, flows.len() as u64);
             flows.push(flow);
@@ -149,9 +168,12 @@ pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wron
     }
     let interval = doc.interval.map(|t| t.0);
     check_rows(interval, duration, flows.len())?;
-    let cross = doc.cross.iter().enumerate().map(|(i, table)| cross(table, i, &net));
+    let sources = doc.cross.iter().enumerate();
+    let sources = sources.map(|(i, table)| cross(table, i, &net, &mut routes));
     let config = SimConfig {
-        cross: cross.collect::<Result<_, _>>()?,
+        cross: sources.collect::<Result<_, _>>()?,
+        routes: routes.list,
+        reroutes: routes.changes,
         links: net.links,
         uplink: net.uplink,
         flows,

@@ -12,6 +12,7 @@ use fullpipe_traffic::{Application, Direction};
 use super::build_net::Net;
 use super::error::Wrong;
 use super::quantity::{Room, Time};
+use super::routes::Routes;
 use super::schema::{
     App, CrossTable, Cubic, FlowTable, Late, Marks, OnOff, Pacer, RateLimited, RequestResponse,
     ShortFlows, Spacing, Way,
@@ -51,6 +52,7 @@ pub(super) fn check_connections(
 
 pub(super) fn check_times(
     table: &FlowTable,
+    count: u64,
     field: &str,
     end: Option<Duration>,
 ) -> Result<(), Wrong> {
@@ -60,7 +62,7 @@ pub(super) fn check_times(
     if table.count == 0 {
         return Err(Wrong::new(format!("{field}.count"), "0 flows are none; write at least 1"));
     }
-    let last = start + every.times(table.count - 1);
+    let last = start + every.times(count - 1);
     if last >= end {
         let place = if start >= end { "start" } else { "every" };
         let why = format!(
@@ -153,8 +155,9 @@ pub(super) fn flow_config(
     };
     flow.stop = table.stop.map(|t| t.0);
     flow.extra_rtt = table.extra_rtt.map_or(Duration::ZERO, |t| t.0);
-    flow.route = net.route(table.route.as_ref(), field)?;
     flow.direction = direction(table, field, net)?;
+    let access = table.access.as_ref().map(|access| net.access(access, &format!("{field}.access")));
+    flow.access = access.transpose()?;
     flow.application = table.app.map_or(Ok(Application::Bulk), |app| application(app, field))?;
     let bytes = |room: Option<Room>, name: &str| {
         room.map(|room| net.bytes(room, &format!("{field}.{name}"))).transpose()
@@ -304,10 +307,6 @@ fn direction(table: &FlowTable, field: &str, net: &Net) -> Result<Direction, Wro
     if table.direction == Way::Down {
         return Ok(Direction::Down);
     }
-    if table.route.is_some() {
-        let why = "a flow that goes up passes all links; leave it out";
-        return Err(Wrong::new(format!("{field}.route"), why));
-    }
     let has_rate = |element: &ElementConfig| {
         matches!(element, ElementConfig::Bottleneck { .. } | ElementConfig::Shaper { .. })
     };
@@ -318,7 +317,12 @@ fn direction(table: &FlowTable, field: &str, net: &Net) -> Result<Direction, Wro
     Ok(Direction::Up)
 }
 
-pub(super) fn cross(table: &CrossTable, i: usize, net: &Net) -> Result<RoutedTraffic, Wrong> {
+pub(super) fn cross(
+    table: &CrossTable,
+    i: usize,
+    net: &Net,
+    routes: &mut Routes,
+) -> Result<RoutedTraffic, Wrong> {
     let field = format!("cross[{i}]");
     let packet = table.packet.map_or(u64::from(MTU_BYTES), |n| n.0);
     let packet_bytes = u32::try_from(packet).ok().filter(|n| (1..=65_000).contains(n));
@@ -346,5 +350,17 @@ pub(super) fn cross(table: &CrossTable, i: usize, net: &Net) -> Result<RoutedTra
         start,
         stop: table.stop.map(|t| t.0),
     };
-    Ok(RoutedTraffic { traffic, route: net.route(table.route.as_ref(), &field)? })
+    let route = match &net.nodes {
+        Some(nodes) => Some(routes.of_cross(nodes, table, &field)?),
+        None if table.from.is_some() || table.to.is_some() => {
+            let why =
+                "there are no nodes for from and to; write [[node]] tables, or leave them out";
+            return Err(Wrong::new(field, why));
+        }
+        None => {
+            let text = table.route.as_deref();
+            routes.over_chain(text, Direction::Down, net.links.len(), &field)?
+        }
+    };
+    Ok(RoutedTraffic { traffic, route })
 }

@@ -2,28 +2,39 @@
 
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{
-    ConfigError, ElementConfig, LossConfig, MTU_BYTES, PathConfig, Probability, RateConfig, Series,
+    ConfigError, ElementConfig, LossConfig, MTU_BYTES, PathConfig, Probability, QueueLimit,
+    RateConfig, Series,
 };
-use fullpipe_sim::Route;
+use fullpipe_sim::Access;
 use fullpipe_traffic::{Stream, stream_seed};
 
 use super::elements::{Element, Frame, Wire, validate};
 use super::error::Wrong;
 use super::input::Traces;
+use super::nodes::{Cable, Nodes, times};
 use super::quantity::{Chance, Room};
-use super::schema::{Document, LinkTable, PathTable};
+use super::routes::longest;
+use super::schema::{AccessTable, Document, LinkTable, PathTable};
 use crate::units::{Buffer, show_duration};
+
+/// The queue of a sender's own link when nothing else is said: a network interface's.
+const ACCESS_PACKETS: u64 = 1000;
 
 /// The links, and what quantities in BDP refer to.
 pub(super) struct Net {
     pub(super) links: Vec<PathConfig>,
     pub(super) uplink: PathConfig,
+    /// The graph, if the file has nodes.
+    pub(super) nodes: Option<Nodes>,
     rate: Option<Rate>,
     pub(super) rtt: Duration,
 }
 
 impl Net {
     pub(super) fn of(doc: &Document, traces: &Traces) -> Result<Self, Wrong> {
+        if let Some((nodes, cables)) = Nodes::of(doc)? {
+            return Self::graph(doc, nodes, &cables, traces);
+        }
         match (&doc.path, doc.link.as_slice()) {
             (None, []) => Err(Wrong::new(
                 "",
@@ -67,7 +78,8 @@ impl Net {
         let row = row(&path.down, path.loss, &wire, &over_time, &half, "path", frame)?;
         let links = vec![PathConfig { row, seed: stream_seed(seed, Stream::Link, 0) }];
         let uplink = uplink(&path.up, &rest, seed, frame)?;
-        Ok(Self { links, uplink, rate: wire.nominal(traces), rtt: frame.rtt })
+        let rate = wire.nominal(traces);
+        Ok(Self { links, uplink, nodes: None, rate, rtt: frame.rtt })
     }
 
     fn chain(
@@ -88,27 +100,61 @@ impl Net {
         let mut links = Vec::with_capacity(tables.len());
         let mut first_rate = None;
         for (i, link) in tables.iter().enumerate() {
-            let wire = Wire {
-                rate: link.rate,
-                steps: link.steps.clone(),
-                trace: link.trace.clone(),
-                buffer: link.buffer,
-                queue: link.queue,
-            };
-            let field = format!("link[{i}]");
-            let over_time = OverTime::of(&wire, &field, link.loss, traces)?;
-            if over_time.rtt.is_some() {
-                let why = "the trace has round-trip times, and a link of a chain has a delay; name the trace's other \
-                           columns: { file = \"…\", columns = { time = \"…\", rate = \"…\" } }";
-                return Err(Wrong::new(format!("{field}.trace"), why));
-            }
-            let delay = Distance::Fixed(delay_of(link));
-            let row = row(&link.down, link.loss, &wire, &over_time, &delay, &field, frame)?;
-            first_rate = first_rate.or(wire.nominal(traces));
+            let (row, rate) = link_row(link, &format!("link[{i}]"), frame)?;
+            first_rate = first_rate.or(rate);
             links.push(PathConfig { row, seed: stream_seed(seed, Stream::Link, i as u64) });
         }
         let uplink = uplink(up, &Distance::Fixed(rtt - there), seed, frame)?;
-        Ok(Self { links, uplink, rate: first_rate, rtt })
+        Ok(Self { links, uplink, nodes: None, rate: first_rate, rtt })
+    }
+
+    /// The links between nodes. Nothing has another way back than over them.
+    fn graph(
+        doc: &Document,
+        nodes: Nodes,
+        cables: &[Cable<'_>],
+        traces: &Traces,
+    ) -> Result<Self, Wrong> {
+        let rtt = doc.network.as_ref().and_then(|network| network.rtt).map(|t| t.0);
+        let rtt = rtt.map_or_else(|| longest(doc, &nodes), Ok)?;
+        let frame = Frame { rtt, traces };
+        let mut links: Vec<PathConfig> = Vec::with_capacity(cables.len());
+        let mut first_rate = None;
+        for (i, Cable { table, field }) in cables.iter().enumerate() {
+            let seed = stream_seed(doc.seed, Stream::Link, i as u64);
+            // Neighbours are often of one table.
+            let same = i.checked_sub(1).filter(|i| std::ptr::eq(cables[*i].table, *table));
+            let row = match same {
+                Some(i) => links[i].row.clone(),
+                None => {
+                    let (row, rate) = link_row(table, field, frame)?;
+                    first_rate = first_rate.or(rate);
+                    row
+                }
+            };
+            links.push(PathConfig { row, seed });
+        }
+        let uplink = PathConfig { row: Vec::new(), seed: 0 };
+        Ok(Self { links, uplink, nodes: Some(nodes), rate: first_rate, rtt })
+    }
+
+    /// A sender's own link.
+    pub(super) fn access(&self, table: &AccessTable, field: &str) -> Result<Access, Wrong> {
+        let delay = table.delay.map_or(Duration::ZERO, |t| t.0);
+        let rate = table.rate.map(|rate| rate.0);
+        if rate.is_none() && delay == Duration::ZERO {
+            return Err(Wrong::new(field, "neither rate nor delay; write one of them"));
+        }
+        let queue = match (table.buffer, rate) {
+            (Some(_), None) => {
+                let why = "nothing waits without a rate; write one, or leave it out";
+                return Err(Wrong::new(format!("{field}.buffer"), why));
+            }
+            (Some(buffer), Some(rate)) => buffer.0.limit_on(rate, self.rtt),
+            (None, _) => QueueLimit::Packets(ACCESS_PACKETS),
+        };
+        queue.validate().map_err(|e| Wrong::new(format!("{field}.buffer"), e))?;
+        Ok(Access { rate, delay, queue })
     }
 
     /// A volume of a flow in bytes.
@@ -127,23 +173,36 @@ impl Net {
             Some(bytes) => Ok(bytes),
         }
     }
+}
 
-    pub(super) fn route(&self, text: Option<&String>, field: &str) -> Result<Option<Route>, Wrong> {
-        let Some(text) = text else { return Ok(None) };
-        let n = self.links.len();
-        let numbers = text.split_once('-').unwrap_or((text, text));
-        match (numbers.0.trim().parse(), numbers.1.trim().parse()) {
-            (Ok(first), Ok(last)) if first <= last && last < n => Ok(Some(Route { first, last })),
-            _ => {
-                let why = match n {
-                    1 => "there is one link; leave it out".to_owned(),
-                    n => format!("links count from 0 to {}; write \"0-{}\" or \"1\"", n - 1, n - 1),
-                };
-                let text = text.escape_debug();
-                Err(Wrong::new(format!("{field}.route"), format!("'{text}' is no route: {why}")))
-            }
-        }
+/// A link's elements, and its rate if it has one that stays.
+fn link_row(
+    link: &LinkTable,
+    field: &str,
+    frame: Frame<'_>,
+) -> Result<(Vec<ElementConfig>, Option<Rate>), Wrong> {
+    let wire = Wire {
+        rate: link.rate,
+        steps: link.steps.clone(),
+        trace: link.trace.clone(),
+        buffer: link.buffer,
+        queue: link.queue,
+    };
+    let over_time = OverTime::of(&wire, field, link.loss, frame.traces)?;
+    if over_time.rtt.is_some() {
+        let why = "the trace has round-trip times, and a link of a chain has a delay; name the trace's other \
+                   columns: { file = \"…\", columns = { time = \"…\", rate = \"…\" } }";
+        return Err(Wrong::new(format!("{field}.trace"), why));
     }
+    let delay = Distance::Fixed(link.delay.map_or(Duration::ZERO, |t| t.0));
+    let mut row = row(&link.down, link.loss, &wire, &over_time, &delay, field, frame)?;
+    let outages = times(link, field)?;
+    if !outages.is_empty() {
+        // What has left the queue and not come to the other end is on its way already.
+        let place = row.len() - usize::from(delay.element().is_some());
+        row.insert(place, ElementConfig::Blackhole(outages));
+    }
+    Ok((row, wire.nominal(frame.traces)))
 }
 
 /// True if nothing gets past it faster than at a rate.

@@ -19,6 +19,8 @@ pub(crate) enum Feature {
     Chain,
     /// A flow that passes some of the links.
     Route,
+    /// Links between nodes, or a route over links of a chain in another order than the file's.
+    Graph,
     CrossTraffic,
     /// A flow that other programs make.
     Program,
@@ -69,6 +71,7 @@ impl fmt::Display for Feature {
             Self::LateStart => f.write_str("a run without a flow that starts at 0s"),
             Self::Chain => f.write_str("more than one link"),
             Self::Route => f.write_str("a route"),
+            Self::Graph => f.write_str("a graph of links"),
             Self::Upwards => f.write_str("direction = \"up\""),
             Self::Program => f.write_str("a program"),
             Self::CrossTraffic => f.write_str("cross traffic"),

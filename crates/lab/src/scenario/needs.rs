@@ -17,15 +17,18 @@ pub(super) fn needs_of_path(doc: &Document, net: &Net) -> Vec<Need> {
     let links = doc.link.iter().map(|link| (link.trace.is_some(), &link.down));
     let has_trace = path.chain(links).any(|(own, down)| own || down.iter().any(Element::has_trace));
     let all = [
-        (net.links.len() > 1, Feature::Chain, "link[1]".to_owned()),
+        (net.nodes.is_some(), Feature::Graph, graph_field(doc)),
+        (net.nodes.is_none() && net.links.len() > 1, Feature::Chain, "link[1]".to_owned()),
         (!doc.cross.is_empty(), Feature::CrossTraffic, "cross".to_owned()),
         (has_trace, Feature::RateTrace, format!("{of_path}.trace")),
         (net.rtt > LONGEST_REAL_RTT, Feature::LongPath, "path.rtt".to_owned()),
     ];
     let there = all.into_iter().filter(|(is_there, ..)| *is_there);
     let routes = doc.cross.iter().enumerate().filter(|(_, cross)| cross.route.is_some());
-    let routes =
-        routes.map(|(i, _)| Need { feature: Feature::Route, field: format!("cross[{i}].route") });
+    let routes = routes.map(|(i, cross)| {
+        let feature = feature_of_route(cross.route.as_deref().unwrap_or_default());
+        Need { feature, field: format!("cross[{i}].route") }
+    });
     let is_long =
         |flow: &FlowTable| flow.extra_rtt.is_some_and(|t| net.rtt + t.0 > LONGEST_REAL_RTT);
     let long = doc.flow.iter().enumerate().filter(|(_, flow)| is_long(flow));
@@ -34,8 +37,22 @@ pub(super) fn needs_of_path(doc: &Document, net: &Net) -> Vec<Need> {
     there.map(|(_, feature, field)| Need { feature, field }).chain(routes).chain(long).collect()
 }
 
+/// The first field of a file that asks for a graph.
+fn graph_field(doc: &Document) -> String {
+    if doc.network.is_some() { "network".to_owned() } else { "node".to_owned() }
+}
+
+/// A part of a chain in the file's order is more common than any other route.
+fn feature_of_route(route: &str) -> Feature {
+    let numbers = route.split_once('-').unwrap_or((route, route));
+    match (numbers.0.trim().parse::<usize>(), numbers.1.trim().parse::<usize>()) {
+        (Ok(first), Ok(last)) if first <= last => Feature::Route,
+        _ => Feature::Graph,
+    }
+}
+
 /// The settings of a flow's transport, and whether a table has each.
-pub(super) fn settings(flow: &FlowTable) -> [(&'static str, bool); 28] {
+pub(super) fn settings(flow: &FlowTable) -> [(&'static str, bool); 29] {
     [
         ("receiver", flow.receiver.is_some()),
         ("mss", flow.mss.is_some()),
@@ -65,6 +82,7 @@ pub(super) fn settings(flow: &FlowTable) -> [(&'static str, bool); 28] {
         ("rto_min", flow.rto_min.is_some()),
         ("idle_restart", flow.idle_restart.is_some()),
         ("prr", flow.prr.is_some()),
+        ("access", flow.access.is_some()),
     ]
 }
 
@@ -78,8 +96,11 @@ pub(super) fn needs_of_flow(flow: &FlowTable, place: &str, needs: &mut Vec<Need>
     if let Some(protocol) = flow.transport {
         need(Feature::Transport(protocol), "transport");
     }
-    if flow.route.is_some() {
-        need(Feature::Route, "route");
+    if let Some(route) = &flow.route {
+        need(feature_of_route(route), "route");
+    }
+    if !flow.reroute.is_empty() {
+        need(Feature::Graph, "reroute");
     }
     if flow.direction == Way::Up {
         need(Feature::Upwards, "direction");

@@ -6,6 +6,7 @@ use fullpipe_cc::{Amendments, Duration};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny};
 
 use super::elements::{Element, Queue};
+use super::nodes::{NetworkTable, NodeTable, Pairs, Reroute};
 use super::program::ProgramTable;
 use super::quantity::{
     Chance, Factor, Length, Room, Saved, Size, Speed, SpeedOrNone, Time, by_name,
@@ -34,6 +35,11 @@ pub(super) struct Document {
     /// Time between two rows of the series.
     pub(super) interval: Option<Time>,
     pub(super) path: Option<PathTable>,
+    /// Nodes of a graph; links are between two of them.
+    #[serde(default)]
+    pub(super) node: Vec<NodeTable>,
+    /// A graph of a usual shape, and how routes over nodes are found.
+    pub(super) network: Option<NetworkTable>,
     #[serde(default)]
     pub(super) link: Vec<LinkTable>,
     #[serde(default)]
@@ -129,10 +135,13 @@ impl PathTable {
     }
 }
 
-/// One link of a chain.
+/// One link of a chain, or a cable between two nodes.
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LinkTable {
+    /// The node at which it begins, and the one at which it ends.
+    pub(super) from: Option<String>,
+    pub(super) to: Option<String>,
     #[serde(default)]
     pub(super) delay: Option<Time>,
     pub(super) rate: Option<Speed>,
@@ -145,6 +154,26 @@ pub(super) struct LinkTable {
     pub(super) loss: Option<Chance>,
     #[serde(default)]
     pub(super) down: Vec<Element>,
+    /// Times in which what leaves its queue is lost.
+    #[serde(default)]
+    pub(super) fails: Vec<Failure>,
+}
+
+/// From this time on a link carries nothing, until another one.
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Failure {
+    pub(super) at: Time,
+    pub(super) until: Option<Time>,
+}
+
+/// A sender's own link.
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AccessTable {
+    pub(super) rate: Option<Speed>,
+    pub(super) delay: Option<Time>,
+    pub(super) buffer: Option<Room>,
 }
 
 /// From this time on, this rate.
@@ -210,8 +239,18 @@ pub(super) struct FlowTable {
     pub(super) rto_min: Option<Time>,
     pub(super) idle_restart: Option<bool>,
     pub(super) prr: Option<bool>,
-    /// The links that it passes, `"1-2"`.
+    /// The links that it passes, `"1-2"`, or the nodes.
     pub(super) route: Option<String>,
+    /// Later routes.
+    #[serde(default)]
+    pub(super) reroute: Vec<Reroute>,
+    /// The nodes of its sender and its receiver, or several of each.
+    pub(super) from: Option<String>,
+    pub(super) to: Option<String>,
+    /// The assignment of several receivers to several senders.
+    pub(super) pairs: Option<Pairs>,
+    /// The sender's own link.
+    pub(super) access: Option<AccessTable>,
     #[serde(default)]
     pub(super) direction: Way,
     /// True if Jain's index counts it.
@@ -269,6 +308,11 @@ impl Default for FlowTable {
             idle_restart: None,
             prr: None,
             route: None,
+            reroute: Vec::new(),
+            from: None,
+            to: None,
+            pairs: None,
+            access: None,
             direction: Way::Down,
             in_fairness: true,
             background: false,
@@ -405,6 +449,8 @@ pub(super) struct CrossTable {
     pub(super) start: Option<Time>,
     pub(super) stop: Option<Time>,
     pub(super) route: Option<String>,
+    pub(super) from: Option<String>,
+    pub(super) to: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]

@@ -175,8 +175,90 @@ fn no_field_of_a_link_is_dropped_in_silence() {
         ("queue", "\"codel\""),
         ("loss", "\"5%\""),
         ("down", "[{ delay = \"9ms\" }]"),
+        ("from", "\"a\""),
+        ("to", "\"a\""),
+        ("fails", "[{ at = \"500ms\", until = \"900ms\" }]"),
     ];
     check(&tables, &values, &[]);
+}
+
+/// Two leaves, two spines, and a node of the file's own between the leaves, whose first link fails.
+#[test]
+fn no_field_of_a_network_is_dropped_in_silence() {
+    let before = "cc = \"cubic\"\nduration = \"2s\"\nnode = [{ name = \"x\" }]\n\
+                  link = [{ from = \"leaf0\", to = \"x\", rate = \"9mbit\", delay = \"1ms\", buffer = \"2bdp\", \
+                  fails = [{ at = \"500ms\" }] }, \
+                  { from = \"x\", to = \"leaf1\", rate = \"9mbit\", delay = \"1ms\", buffer = \"2bdp\" }]\n\
+                  flow = [{ from = \"h0\", to = \"h1\", count = 6 }]\nnetwork = ";
+    let tables = [Table {
+        name: "leaves and spines",
+        before,
+        after: "\n",
+        fields: vec![
+            ("leaf_spine", "{ leaves = 2, spines = 2, hosts = 1 }"),
+            ("core", "{ rate = \"8mbit\", delay = \"4ms\", buffer = \"1bdp\" }"),
+            ("edge", "{ rate = \"90mbit\", delay = \"1ms\", buffer = \"1bdp\" }"),
+        ],
+    }];
+    let values = [
+        ("dumbbell", "{ pairs = 2 }"),
+        ("parking_lot", "{ hops = 2 }"),
+        ("incast", "{ senders = 2 }"),
+        ("leaf_spine", "{ leaves = 2, spines = 1, hosts = 1 }"),
+        ("fat_tree", "{ k = 2 }"),
+        ("core", "{ rate = \"7mbit\", delay = \"4ms\", buffer = \"1bdp\" }"),
+        ("edge", "{ rate = \"80mbit\", delay = \"2ms\", buffer = \"1bdp\" }"),
+        ("rtt", "\"90ms\""),
+        ("shortest", "\"delay\""),
+        ("ecmp", "false"),
+        ("reroute_after", "\"300ms\""),
+    ];
+    check(&tables, &values, &[]);
+}
+
+#[test]
+fn no_field_of_a_flow_between_nodes_is_dropped_in_silence() {
+    let before = "cc = \"cubic\"\nduration = \"2s\"\n\
+                  node = [{ name = \"a\" }, { name = \"b\" }, { name = \"c\" }]\n\
+                  link = [{ from = \"a\", to = \"b\", rate = \"9mbit\", delay = \"5ms\" }, \
+                  { from = \"b\", to = \"c\", rate = \"9mbit\", delay = \"5ms\" }, \
+                  { from = \"a\", to = \"c\", rate = \"8mbit\", delay = \"5ms\" }]\n";
+    let table = |name, before: String, after, fields| Table {
+        name,
+        before: Box::leak(before.into_boxed_str()),
+        after,
+        fields,
+    };
+    let flow = vec![("from", "\"a\""), ("to", "\"c\"")];
+    let changes = [
+        ("from", "\"b\""),
+        ("to", "\"b\""),
+        ("route", "\"a, b, c\""),
+        ("reroute", "[{ at = \"1s\", route = \"a, b, c\" }]"),
+        ("access", "{ rate = \"2mbit\" }"),
+        ("count", "2"),
+    ];
+    let dir = tempfile::tempdir().expect("a directory");
+    let of_flow = table("flow", format!("{before}flow = ["), "]\n", flow.clone());
+    let base = outcome(dir.path(), &of_flow.text(None)).expect("a run");
+    for change in changes {
+        let other = outcome(dir.path(), &of_flow.text(Some(change))).expect("a run");
+        assert!(other != base, "{change:?}");
+    }
+    let before = format!("{before}flow = [{{ from = \"a\", to = \"c\" }}]\ncross = [");
+    let fields = [flow, vec![("rate", "\"3mbit\"")]].concat();
+    let cross = [table("cross", before, "]\n", fields)];
+    let values = [
+        ("rate", "\"2mbit\""),
+        ("packet", "\"400B\""),
+        ("arrivals", "\"poisson\""),
+        ("start", "\"500ms\""),
+        ("stop", "\"500ms\""),
+        ("route", "\"a, b\""),
+        ("from", "\"b\""),
+        ("to", "\"b\""),
+    ];
+    check(&cross, &values, &[]);
 }
 
 #[test]
@@ -313,6 +395,11 @@ fn no_field_of_a_flow_is_dropped_in_silence() {
         ("idle_restart", "false"),
         ("prr", "false"),
         ("route", "\"0\""),
+        ("reroute", "[{ at = \"1s\", route = \"0\" }]"),
+        ("from", "\"a\""),
+        ("to", "\"a\""),
+        ("pairs", "\"in_order\""),
+        ("access", "{ rate = \"4mbit\", delay = \"3ms\" }"),
         ("direction", "\"up\""),
         ("in_fairness", "false"),
         ("background", "true"),
@@ -320,6 +407,7 @@ fn no_field_of_a_flow_is_dropped_in_silence() {
     let silent = [
         ("all", "every", "one flow has no next one, and a list of counts may begin with 1"),
         ("all", "route", "the only link"),
+        ("all", "reroute", "the only link"),
         ("all", "in_fairness", "a flow alone is as fair with it as without"),
         ("cubic over tcp", "transport", "it is what it is"),
         ("cubic with pauses", "transport", "it is what it is"),
@@ -355,6 +443,8 @@ fn no_field_of_cross_traffic_is_dropped_in_silence() {
         ("start", "\"500ms\""),
         ("stop", "\"500ms\""),
         ("route", "\"1\""),
+        ("from", "\"a\""),
+        ("to", "\"a\""),
     ];
     check(&[cross("cross", vec![("rate", "\"3mbit\"")])], &values, &[]);
 }

@@ -11,4 +11,5 @@ mod over_tcp_user;
 mod quiche;
 mod refusals;
 mod repeated;
+mod topology;
 mod traces;

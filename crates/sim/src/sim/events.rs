@@ -3,14 +3,13 @@
 use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant};
-use fullpipe_path::{Delivered, Ecn, Event, Header, IPV4_UDP_HEADER_BYTES};
-use fullpipe_traffic::{Application, Direction, Stream, stream_seed};
+use fullpipe_path::{Ecn, Event, Header, IPV4_UDP_HEADER_BYTES};
+use fullpipe_traffic::{Application, Stream, stream_seed};
 
-use super::upwards::ANSWERS;
 use super::{CROSS, Sim, Timer};
 use crate::REQUEST_BYTES;
-use crate::config::{FlowConfig, Route};
-use crate::flow::{Flow, Seeds, Wish};
+use crate::config::FlowConfig;
+use crate::flow::{DIRECT, Flow, Seeds, Wish};
 use crate::packet::{Chunk, Data, Up};
 use crate::timers::NEVER;
 
@@ -24,41 +23,37 @@ impl Sim {
     #[inline]
     pub(super) fn happen(&mut self, at: u64, source: usize) {
         self.now = self.now.max(Instant::from_nanos(at));
-        if let Some(link) = self.links.get_mut(source) {
-            let event = link.path.poll(self.now);
-            self.due[source] = nanos(link.path.next_event());
-            if let Some(Event::Delivered(d)) = &event
-                // A corrupted packet fails its checksum behind the link.
-                && !d.corrupted
-            {
-                link.count(d);
-                let (flows, parents) = (self.flows.len(), &self.parents);
-                let whose = || match d.payload.flow as usize {
-                    flow if flow < flows => Some(flow),
-                    short => parents.get(short - flows).map(|flow| *flow as usize),
-                };
-                link.count_of(whose, d);
-                if self.links.len() == 1 || self.is_last_link(source, d) {
+        match source {
+            0 => {
+                let event = self.down.path.poll(self.now);
+                self.due[0] = nanos(self.down.path.next_event());
+                if let Some(Event::Delivered(d)) = &event
+                    // A corrupted packet fails its checksum behind the link.
+                    && !d.corrupted
+                {
+                    self.down.count(d);
+                    let (flows, parents) = (self.flows.len(), &self.parents);
+                    self.down.count_of(|| owner(flows, parents, d.payload.flow), d);
                     self.delivered_packets += 1;
                     self.on_data::<false>(&d.payload, d.ecn);
                 }
             }
-        } else if source == self.links.len() {
-            let event = self.uplink.poll(self.now);
-            self.refresh_uplink();
-            if let Some(Event::Delivered(d)) = &event
-                && !d.corrupted
-            {
-                self.on_uplink_passed(d.payload.0, &d.payload.1, d.ecn);
+            1 => {
+                let event = self.uplink.poll(self.now);
+                self.refresh_uplink();
+                if let Some(Event::Delivered(d)) = &event
+                    && !d.corrupted
+                {
+                    self.on_up_arrived(d.payload.0, &d.payload.1);
+                }
             }
-        } else {
-            self.on_timer(self.timers.first());
+            _ => self.on_timer(self.timers.first()),
         }
     }
 
     #[inline]
     fn number(&self, timer: Timer, flow: u32) -> usize {
-        self.cross.len() + flow as usize * Timer::ALL.len() + timer as usize
+        self.first_of_flows + flow as usize * Timer::ALL.len() + timer as usize
     }
 
     #[inline]
@@ -67,14 +62,13 @@ impl Sim {
     }
 
     #[inline]
-    pub(super) fn refresh(&mut self, link: usize) {
-        self.due[link] = nanos(self.links[link].path.next_event());
+    fn refresh_down(&mut self) {
+        self.due[0] = nanos(self.down.path.next_event());
     }
 
     #[inline]
-    pub(super) fn refresh_uplink(&mut self) {
-        let n = self.links.len();
-        self.due[n] = nanos(self.uplink.next_event());
+    fn refresh_uplink(&mut self) {
+        self.due[1] = nanos(self.uplink.next_event());
     }
 
     /// A flow that is still alive.
@@ -83,41 +77,19 @@ impl Sim {
         find(&mut self.flows, &mut self.short, flow)
     }
 
-    /// The links of a flow, or of a short connection, over or not.
-    fn route(&self, flow: u32) -> Route {
-        let flow = flow as usize;
-        let owner = flow.checked_sub(self.flows.len()).map_or(flow, |i| self.parents[i] as usize);
-        self.flows[owner].route
-    }
-
-    /// True if a packet's route ends with the link that it came through; else it goes on.
-    fn is_last_link(&mut self, link: usize, d: &Delivered<Data>) -> bool {
-        let route = match d.payload.flow.checked_sub(CROSS) {
-            Some(_) if d.payload.flow >= ANSWERS => self.all_links(),
-            Some(cross) => self.cross[cross as usize].route,
-            None => self.route(d.payload.flow),
-        };
-        let is_last = route.last == link;
-        if !is_last {
-            let header = header(d.payload.flow, d.wire_bytes, d.ecn);
-            // A dropped packet is the link's business, and the sender's loss detection's.
-            let _ = self.links[link + 1].path.send(self.now, header, d.payload);
-            self.refresh(link + 1);
-        }
-        is_last
-    }
-
+    /// A packet has come to the end of its way. `AWAY`: it came over the graph of links, and so
+    /// goes the ACK.
     #[inline]
-    pub(super) fn on_data<const UP: bool>(&mut self, data: &Data, ecn: Ecn) {
+    pub(super) fn on_data<const AWAY: bool>(&mut self, data: &Data, ecn: Ecn) {
         let now = self.now;
         let Some(flow) = find(&mut self.flows, &mut self.short, data.flow) else {
-            return self.on_answer(data);
+            return;
         };
         if let Some(host) = &mut flow.host {
             let due = host.hold(now, *data, ecn);
             return self.arm(Timer::Receiver, data.flow, due);
         }
-        self.take_in::<UP>(data, ecn, now);
+        self.take_in::<AWAY>(data, ecn, now);
     }
 
     /// The receiver's host gets to the packets whose time has come.
@@ -127,9 +99,10 @@ impl Sim {
         while let Some(flow) = self.alive(i)
             && let Some((arrived, data, ecn)) = flow.host.as_mut().and_then(|host| host.take(now))
         {
-            match flow.config.direction {
-                Direction::Down => self.take_in::<false>(&data, ecn, arrived),
-                Direction::Up => self.take_in::<true>(&data, ecn, arrived),
+            if flow.way == DIRECT {
+                self.take_in::<false>(&data, ecn, arrived);
+            } else {
+                self.take_in::<true>(&data, ecn, arrived);
             }
         }
         if let Some(due) = self.alive(i).and_then(|flow| flow.host.as_ref()?.due()) {
@@ -139,7 +112,7 @@ impl Sim {
 
     /// The receiver takes a packet in that arrived at its host at `arrived`.
     #[inline]
-    fn take_in<const UP: bool>(&mut self, data: &Data, ecn: Ecn, arrived: Instant) {
+    fn take_in<const AWAY: bool>(&mut self, data: &Data, ecn: Ecn, arrived: Instant) {
         let now = self.now;
         let Some(flow) = find(&mut self.flows, &mut self.short, data.flow) else { return };
         if data.chunk().id == Chunk::HANDSHAKE.id {
@@ -158,7 +131,7 @@ impl Sim {
         match ack {
             Some(ack) => {
                 let bytes = flow.ack_bytes;
-                if UP {
+                if AWAY {
                     self.send_answer(data.flow, bytes, Up::Ack(ack));
                 } else {
                     self.send_up(data.flow, bytes, Up::Ack(ack));
@@ -187,6 +160,14 @@ impl Sim {
         }
     }
 
+    /// Sends from a flow's receiver to its sender.
+    fn send_back(&mut self, i: u32, wire_bytes: u32, up: Up) {
+        match find(&mut self.flows, &mut self.short, i) {
+            Some(flow) if flow.way != DIRECT => self.send_answer(i, wire_bytes, up),
+            _ => self.send_up(i, wire_bytes, up),
+        }
+    }
+
     /// A dropped ACK is the path's business; a later one repeats what it said.
     #[inline]
     pub(super) fn send_up(&mut self, flow: u32, wire_bytes: u32, up: Up) {
@@ -195,9 +176,9 @@ impl Sim {
     }
 
     #[inline]
-    pub(super) fn on_uplink_passed(&mut self, i: u32, up: &Up, ecn: Ecn) {
+    pub(super) fn on_up_arrived(&mut self, i: u32, up: &Up) {
         let now = self.now;
-        let Some(flow) = self.alive(i) else { return self.on_data_up(i, up, ecn) };
+        let Some(flow) = self.alive(i) else { return };
         if flow.extra_rtt == Duration::ZERO {
             return self.on_up(i, up);
         }
@@ -250,9 +231,13 @@ impl Sim {
     #[inline]
     fn on_timer(&mut self, number: usize) {
         let now = self.now;
-        let Some(of_flow) = number.checked_sub(self.cross.len()) else {
+        let Some(of_flow) = number.checked_sub(self.first_of_flows) else {
+            let first_of_cross = self.first_of_flows - self.cross.len();
+            let Some(cross) = number.checked_sub(first_of_cross) else {
+                return self.on_graph_timer(number);
+            };
             self.timers.disarm(number);
-            return self.send_cross(number);
+            return self.send_cross(cross);
         };
         let i = (of_flow / Timer::ALL.len()) as u32;
         let timer = Timer::ALL[of_flow % Timer::ALL.len()];
@@ -315,13 +300,13 @@ impl Sim {
     fn send_handshake(&mut self, i: u32) {
         let now = self.now;
         let Some(flow) = self.alive(i) else { return };
-        let (first, bytes) = (flow.route.first, flow.config.handshake_bytes());
+        let (way, bytes) = (flow.way, flow.config.handshake_bytes());
         let data = Data::new(i, 0, now, Chunk::HANDSHAKE);
-        let Some(link) = self.links.get_mut(first) else {
-            return self.send_data_up(bytes, data, Ecn::NotEct);
-        };
-        let _ = link.path.send(now, header(i, bytes, Ecn::NotEct), data);
-        self.refresh(first);
+        if way != DIRECT {
+            return self.send_alone(way, bytes, data);
+        }
+        let _ = self.down.path.send(now, header(i, bytes, Ecn::NotEct), data);
+        self.refresh_down();
     }
 
     /// Starts the next connection of [`Application::ShortFlows`].
@@ -339,7 +324,7 @@ impl Sim {
         let jitter = stream_seed(config.cc.seed, Stream::Jitter, 0);
         let receiver = stream_seed(config.cc.seed, Stream::Receiver, 0);
         let seeds = Seeds { starts: 0, jitter, receiver };
-        let mut flow = Flow::new(config, template.route, self.now, seeds);
+        let mut flow = Flow::new(config, template.way, self.now, seeds);
         flow.parent = Some(parent);
         self.short.push(Some(Box::new(flow)));
         self.parents.push(parent);
@@ -371,9 +356,11 @@ impl Sim {
         let now = self.now;
         let flow = find(&mut self.flows, &mut self.short, i)?;
         let probe = is_timer && flow.sender.on_timer(now);
-        let (first, more, ecn) = (flow.route.first, flow.header_bytes, flow.ecn);
-        let Some(link) = self.links.get_mut(first) else { return self.pump_up(i, probe) };
-        let path = &mut link.path;
+        if flow.way != DIRECT {
+            return self.pump_away(i, probe);
+        }
+        let (more, ecn) = (flow.header_bytes, flow.ecn);
+        let path = &mut self.down.path;
         let mut is_new = false;
         let deadline = flow.sender.pump(now, probe, |pn, chunk, bytes| {
             is_new = true;
@@ -382,26 +369,25 @@ impl Sim {
             let _ = path.send(now, header(i, bytes + more, ecn), data);
         });
         if is_new {
-            self.due[first] = nanos(path.next_event());
+            self.due[0] = nanos(path.next_event());
         }
         deadline.map(|at| flow.jitter.after(at))
     }
 
     fn send_cross(&mut self, i: usize) {
         let cross = &mut self.cross[i];
-        let (number, packet_bytes) = (cross.source.advance(), cross.source.packet_bytes());
-        if let Some(at) = cross.source.next_due() {
-            self.timers.arm(i, at);
+        let (number, packet_bytes) = (cross.advance(), cross.packet_bytes());
+        if let Some(at) = cross.next_due() {
+            self.timers.arm(self.first_of_flows - self.cross.len() + i, at);
         }
         let chunk = Chunk { id: 0, written: self.now, bytes: 0 };
         let data = Data::new(CROSS + i as u32, number, self.now, chunk);
-        let first = cross.route.first;
-        let _ = self.links[first].path.send(
-            self.now,
-            header(data.flow, packet_bytes, Ecn::NotEct),
-            data,
-        );
-        self.refresh(first);
+        if self.graph.is_some() {
+            return self.send_cross_away(i, packet_bytes, data);
+        }
+        let header = header(data.flow, packet_bytes, Ecn::NotEct);
+        let _ = self.down.path.send(self.now, header, data);
+        self.refresh_down();
     }
 
     #[inline]
@@ -423,7 +409,16 @@ pub(super) fn find<'a>(
     if i < n { flows.get_mut(i) } else { short.get_mut(i - n)?.as_deref_mut() }
 }
 
+/// The flow of the configuration that a packet is of; `None` for cross traffic.
 #[inline]
-fn nanos(at: Option<Instant>) -> u64 {
+pub(super) fn owner(flows: usize, parents: &[u32], flow: u32) -> Option<usize> {
+    match flow as usize {
+        flow if flow < flows => Some(flow),
+        short => parents.get(short - flows).map(|flow| *flow as usize),
+    }
+}
+
+#[inline]
+pub(super) fn nanos(at: Option<Instant>) -> u64 {
     at.map_or(NEVER, Instant::as_nanos)
 }

@@ -6,6 +6,7 @@ mod analytic;
 mod aqm;
 mod data_center;
 mod examples;
+mod graph;
 mod hosts;
 mod l4s;
 mod outages;

@@ -159,15 +159,16 @@ fn a_receiver_acknowledges_as_often_as_it_was_told() {
 /// more bottlenecks gets less, nobody nothing, and each link is full.
 #[test]
 fn a_chain_of_bottlenecks_is_shared() {
-    let one = |link| Some(Route { first: link, last: link });
     let flow = FlowConfig::bulk(Algorithm::Bbr3, 1);
-    let mut flows: Vec<FlowConfig> = (0..3).map(|i| FlowConfig { route: one(i), ..flow }).collect();
+    let mut flows: Vec<FlowConfig> =
+        (0..3).map(|i| FlowConfig { route: Some(i), ..flow }).collect();
     flows.push(flow);
     for (i, flow) in flows.iter_mut().enumerate() {
         flow.cc.seed = i as u64;
     }
     let mut config = config(mbit(20), 200_000, flows);
     config.links = vec![config.links[0].clone(); 3];
+    config.routes = (0..3).map(|link| Route { there: vec![link], back: vec![3] }).collect();
     let mut sim = Sim::new(&config).expect("sound paths");
     let long = goodput(&mut sim, 3, 10_000, 60_000);
     for link in 0..3 {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Arrival, CrossSource, Delivered, Ecn, Event, Header, Path, PathSample, Queue};
-use fullpipe_sim::{FlowConfig, Link, NEVER, Route, SimConfig, SimError, Timers};
+use fullpipe_sim::{FlowConfig, Link, NEVER, SimConfig, SimError, Timers};
 use fullpipe_traffic::{Direction, FlowTallies, SenderStats, Stream, Tally, stream_seed};
 
 use super::flow::{Flow, Seeds, Tallies};
@@ -35,10 +35,25 @@ enum To {
     Nobody(u32),
 }
 
+/// The links that packets pass, one behind the other: the first and the last.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    first: usize,
+    last: usize,
+}
+
+impl Span {
+    /// The backends of this network refuse other routes ([`crate::scenario::Feature::Graph`]).
+    fn of(links: &[usize]) -> Self {
+        let first = links.first().copied().unwrap_or(0);
+        Self { first, last: links.last().copied().unwrap_or(first) }
+    }
+}
+
 #[derive(Debug)]
 struct Cross {
     source: CrossSource,
-    route: Route,
+    route: Span,
 }
 
 /// The timers of a flow.
@@ -58,7 +73,7 @@ impl Timer {
 /// The links that a flow's packets pass.
 #[derive(Clone, Copy, Debug)]
 struct Ways {
-    route: Route,
+    route: Span,
     direction: Direction,
     extra_rtt: Duration,
 }
@@ -91,7 +106,6 @@ impl<T: Transport> Network<T> {
     ) -> Result<Self, RunError> {
         // The simulator says what is wrong with a scenario.
         fullpipe_sim::Sim::new(config)?;
-        let all = Route { first: 0, last: config.links.len() - 1 };
         let links = config.links.iter().map(Link::new).collect::<Result<_, _>>();
         let uplink = Path::new(&config.uplink).map_err(SimError::Path)?;
         let flows = config.flows.len();
@@ -117,14 +131,19 @@ impl<T: Transport> Network<T> {
             if let Some(at) = source.next_due() {
                 world.timers.arm(i, at);
             }
-            world.cross.push(Cross { source, route: cross.route.unwrap_or(all) });
+            let route = Span::of(&config.cross_route(cross).there);
+            world.cross.push(Cross { source, route });
         }
         for (i, flow) in config.flows.iter().enumerate() {
             let seed = |stream| stream_seed(config.seed, stream, i as u64);
             let seeds = Seeds { starts: seed(Stream::Starts), jitter: seed(Stream::Jitter) };
             world.flows.push(Flow::new(flow, stack(i, flow)?, seeds));
+            let route = config.route(flow);
             world.ways.push(Ways {
-                route: flow.route.unwrap_or(all),
+                route: Span::of(match flow.direction {
+                    Direction::Down => &route.there,
+                    Direction::Up => &route.back,
+                }),
                 direction: flow.direction,
                 extra_rtt: flow.extra_rtt,
             });
@@ -166,7 +185,7 @@ impl<T: Transport> Network<T> {
             }
             let last = match d.payload.to {
                 To::Receiver(i) => self.ways[i as usize].route.last,
-                To::Sender(_) => self.links.len() - 1,
+                To::Sender(i) => self.ways[i as usize].route.last,
                 To::Nobody(cross) => self.cross[cross as usize].route.last,
             };
             if last > source {
@@ -276,7 +295,9 @@ impl<T: Transport> Network<T> {
             (Direction::Down, SENDER) => {
                 self.links[ways.route.first].send_on(self.now, header, parcel);
             }
-            (Direction::Up, RECEIVER) => self.links[0].send_on(self.now, header, parcel),
+            (Direction::Up, RECEIVER) => {
+                self.links[ways.route.first].send_on(self.now, header, parcel);
+            }
             _ => {
                 let _ = self.uplink.send(self.now, header, parcel);
             }

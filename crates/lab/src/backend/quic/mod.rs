@@ -88,6 +88,7 @@ impl<S: Stack> Backend for OverQuic<S> {
             | Feature::Program
             | Feature::LateStart
             | Feature::Route
+            | Feature::Graph
             | Feature::LongPath => false,
         }
     }

@@ -68,7 +68,7 @@ impl<S: Stack> Backend for QuicVirtual<S> {
             Feature::Transport(protocol) => *protocol == Protocol::Quic,
             Feature::Setting(name) => matches!(*name, "extra_rtt" | "jitter"),
             // Its handshake gives up where those in real time do.
-            Feature::Program | Feature::LongPath => false,
+            Feature::Program | Feature::LongPath | Feature::Graph => false,
             Feature::Algorithm(_)
             | Feature::Flows(_)
             | Feature::LateStart

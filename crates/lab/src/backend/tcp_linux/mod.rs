@@ -77,9 +77,11 @@ impl Backend for TcpLinux {
             | Feature::CrossTraffic
             | Feature::Upwards => true,
             Feature::Setting(name) => *name == "extra_rtt",
-            Feature::Algorithm(_) | Feature::LateStart | Feature::Route | Feature::LongPath => {
-                false
-            }
+            Feature::Algorithm(_)
+            | Feature::LateStart
+            | Feature::Route
+            | Feature::Graph
+            | Feature::LongPath => false,
         }
     }
 

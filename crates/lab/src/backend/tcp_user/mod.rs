@@ -38,7 +38,7 @@ impl Backend for TcpUser {
             Feature::Transport(protocol) => *protocol == Protocol::Tcp,
             Feature::Setting(name) => settings::has(name),
             // Its handshake gives up where those in real time do.
-            Feature::Program | Feature::LongPath => false,
+            Feature::Program | Feature::LongPath | Feature::Graph => false,
             Feature::Algorithm(_)
             | Feature::Flows(_)
             | Feature::LateStart

@@ -13,11 +13,17 @@ const TIME_WAIT: Duration = Duration::from_secs(1);
 /// True if a flow's transport has this setting.
 pub(super) fn has(setting: &str) -> bool {
     // Both ends are ours here. It has no other rule for reordering, no recovery without PRR, no
-    // pause without a smaller window, no connection without a handshake, and no receiver that takes
-    // its time.
+    // pause without a smaller window, no connection without a handshake, no receiver that takes its
+    // time, and no link of a sender's own.
     !matches!(
         setting,
-        "receiver" | "receiver_delay" | "handshake" | "reordering" | "idle_restart" | "prr"
+        "receiver"
+            | "receiver_delay"
+            | "handshake"
+            | "reordering"
+            | "idle_restart"
+            | "prr"
+            | "access"
     )
 }
 

@@ -1,0 +1,241 @@
+//! Graphs of links in scenario files: what they give, and what is wrong with them.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use fullpipe_lab::metrics::RunResult;
+use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, run_point};
+
+fn plan(text: &str) -> Result<Plan, String> {
+    Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default()).map_err(|e| e.to_string())
+}
+
+fn run(text: &str) -> RunResult {
+    let plan = plan(text).expect("a sound file");
+    let options = RunOptions::default();
+    run_point(&plan, 0, &options, &AtomicBool::new(false), &mut |_| ()).expect("a run")
+}
+
+fn goodput(result: &RunResult, flow: usize) -> f64 {
+    result.flows[flow].metrics["goodput_mbps"].expect("a figure")
+}
+
+/// `a` and `b` behind a bottleneck to `c`.
+const TWO_IN: &str = "cc = \"bbr3\"\nduration = \"4s\"\nnetwork = { rtt = \"20ms\" }
+node = [{ name = \"a\" }, { name = \"b\" }, { name = \"m\" }, { name = \"c\" }]
+link = [
+    { from = \"m\", to = \"c\", rate = \"20mbit\", delay = \"5ms\", buffer = \"1bdp\" },
+    { from = \"a\", to = \"m\", rate = \"6mbit\", delay = \"5ms\", buffer = \"1bdp\" },
+    { from = \"b\", to = \"m\", rate = \"40mbit\", delay = \"5ms\", buffer = \"1bdp\" },
+]
+";
+
+#[test]
+fn two_access_links_share_a_bottleneck_by_any_way_to_say_it() {
+    let flows = "[[flow]]\nfrom = \"a\"\nto = \"c\"\n[[flow]]\nfrom = \"b\"\nto = \"c\"\n";
+    let by_ends = run(&format!("{TWO_IN}{flows}"));
+    let (slow, fast) = (goodput(&by_ends, 0), goodput(&by_ends, 1));
+    assert!((4.0..6.0).contains(&slow) && (11.0..15.0).contains(&fast), "{slow} and {fast}");
+    let flows = "[[flow]]\nroute = \"a, m, c\"\n[[flow]]\nroute = \"b,m,c\"\nto = \"c\"\n";
+    assert_eq!(run(&format!("{TWO_IN}{flows}")), by_ends);
+    // One link in each direction: three of the file, and their other directions.
+    assert_eq!(by_ends.links.len(), 6);
+}
+
+#[test]
+fn a_run_is_the_same_each_time_and_another_with_another_seed() {
+    let text = |seed: u32| {
+        format!(
+            "cc = \"cubic\"\nseed = {seed}\nduration = \"100ms\"\n\
+             network = {{ fat_tree = {{ k = 4 }}, core = {{ rate = \"50mbit\", delay = \"20us\", buffer = \"30pkts\" }}, \
+             edge = {{ rate = \"50mbit\", delay = \"20us\", buffer = \"30pkts\" }} }}\n\
+             flow = [{{ from = \"h*\", to = \"h*\", pairs = \"permutation\" }}]\n"
+        )
+    };
+    let once = run(&text(1));
+    assert_eq!(once.flows.len(), 16);
+    assert_eq!(run(&text(1)), once);
+    assert_ne!(run(&text(2)).flows, once.flows);
+}
+
+/// The long way has half the rate; the failure is known 200 ms later.
+#[test]
+fn flows_go_around_a_link_that_fails_and_come_back() {
+    let text = "cc = \"bbr3\"\nduration = \"4s\"\nnetwork = { reroute_after = \"200ms\", rtt = \"20ms\" }
+node = [{ name = \"a\" }, { name = \"b\" }, { name = \"c\" }]
+flow = [{ from = \"a\", to = \"b\" }]
+expect = [
+    \"link[0].utilization >= 0.8 from 500ms to 1s\",
+    \"link[0].loss_rate >= 0.5 from 1010ms to 1200ms\",
+    \"link[1].utilization == 0 before 1190ms\",
+    \"link[1].utilization >= 0.7 from 1800ms to 2500ms\",
+    \"link[0].utilization >= 0.3 from 3s to 4s\",
+]
+link = [
+    { from = \"a\", to = \"b\", rate = \"20mbit\", delay = \"5ms\", buffer = \"1bdp\", fails = [{ at = \"1s\", until = \"2500ms\" }] },
+    { from = \"a\", to = \"c\", rate = \"10mbit\", delay = \"5ms\", buffer = \"1bdp\" },
+    { from = \"c\", to = \"b\", rate = \"10mbit\", delay = \"5ms\", buffer = \"1bdp\" },
+]
+";
+    let result = run(text);
+    let [before, lost, unused, around, back] = result.probes[..] else {
+        panic!("{:?}", result.probes)
+    };
+    let is = |value: Option<f64>, least: f64| value.is_some_and(|value| value >= least);
+    assert!(is(before, 0.8) && is(lost, 0.5) && unused == Some(0.0), "{:?}", result.probes);
+    assert!(is(around, 0.7) && is(back, 0.3), "{:?}", result.probes);
+}
+
+#[test]
+fn what_is_wrong_with_a_graph_is_told_in_one_line() {
+    let graph = |rest: &str| format!("{TWO_IN}{rest}");
+    let shape = |network: &str| {
+        format!(
+            "cc = \"bbr3\"\nflow = [{{ from = \"h0\", to = \"h1\" }}]\nnetwork = {{ {network} }}\n"
+        )
+    };
+    let both = "core = { rate = \"1gbit\", buffer = \"9pkts\" }, edge = { rate = \"1gbit\", buffer = \"9pkts\" }";
+    let flow = |fields: &str| graph(&format!("flow = [{{ {fields} }}]\n"));
+    let nodes = |names: &str, links: &str| {
+        format!(
+            "cc = \"bbr3\"\nnode = [{names}]\nlink = [{links}]\nflow = [{{ from = \"a\", to = \"b\" }}]\n"
+        )
+    };
+    let ab = "{ name = \"a\" }, { name = \"b\" }";
+    let link = "{ from = \"a\", to = \"b\", rate = \"9mbit\", buffer = \"9pkts\" }";
+    let rows = [
+        (flow("from = \"a\", to = \"d\""), "x.toml:10: flow[0].to: no node is called 'd'"),
+        (flow("from = \"a\""), "x.toml:10: flow[0].to: no such field, and there are nodes"),
+        (flow("from = \"a\", to = \"a\""), "flow[0].to: a flow from a node to itself"),
+        (flow("from = \"z*\", to = \"a\""), "flow[0].from: no node is like 'z*'"),
+        (
+            flow("from = \"*\", to = \"*\", pairs = \"in_order\""),
+            "flow[0].to: a flow from a node to itself",
+        ),
+        (
+            flow("from = \"a\", to = \"b\", pairs = \"permutation\""),
+            "flow[0].pairs: from and to are not the same",
+        ),
+        (flow("route = \"a, m, a, c\""), "flow[0].route: passes 'a' twice"),
+        (flow("route = \"a, c\""), "flow[0].route: there is no link from 'a' to 'c'"),
+        (flow("route = \"a\""), "flow[0].route: one node is no route"),
+        (flow("route = \"a, x\""), "flow[0].route: no node is called 'x'"),
+        (flow("from = \"b\", route = \"a, m\""), "flow[0].from: the route has another end"),
+        (
+            flow("from = \"a\", to = \"c\", reroute = [{ at = \"1s\", route = \"b, m, c\" }]"),
+            "reroute[0].route: not from 'a' to 'c'",
+        ),
+        (
+            flow("from = \"a\", to = \"c\", direction = \"up\""),
+            "flow[0].direction: nodes say the direction",
+        ),
+        (
+            flow("from = \"a\", to = \"c\", access = { buffer = \"9pkts\" }"),
+            "flow[0].access: neither rate nor delay",
+        ),
+        (
+            graph("path = { rate = \"1mbit\", rtt = \"1ms\" }\n"),
+            "x.toml:10: path: a path is one link, and there are nodes",
+        ),
+        (
+            nodes(&format!("{ab}, {{ name = \"a\" }}"), link),
+            "x.toml:2: node[2].name: 'a' is named twice",
+        ),
+        (nodes(&format!("{ab}, {{ name = \"c\" }}"), link), "x.toml:2: node[2]: 'c' has no link"),
+        (nodes(ab, "").replace("link = []\n", ""), "x.toml:2: node: no link"),
+        (
+            nodes(ab, &link.replace("to = \"b\"", "to = \"c\"")),
+            "x.toml:3: link[0].to: no node is called 'c'",
+        ),
+        (
+            nodes(ab, &link.replace("to = \"b\"", "to = \"a\"")),
+            "x.toml:3: link[0].to: a link from a node to itself",
+        ),
+        (
+            nodes(ab, &link.replace("to = \"b\",", "")),
+            "x.toml:3: link[0]: no to, and there are nodes",
+        ),
+        (nodes(ab, &format!("{link}, {link}")), "x.toml:3: link[1]: a second link from 'a' to 'b'"),
+        (
+            nodes(
+                &format!("{ab}, {{ name = \"c\" }}, {{ name = \"d\" }}"),
+                &format!("{}, {}", link.replace("\"b\"", "\"c\""), link.replace("\"a\"", "\"d\"")),
+            ),
+            "x.toml:4: flow[0]: there is no way from 'a' to 'b'",
+        ),
+        (
+            nodes(ab, &link.replace("buffer", "fails = [{ at = \"2s\", until = \"1s\" }], buffer")),
+            "link[0].fails[0]: each failure",
+        ),
+        (format!("cc = \"bbr3\"\nlink = [{link}]\n"), "x.toml:2: link[0]: there are no nodes"),
+        (
+            "cc = \"bbr3\"\npath = { rate = \"1mbit\", rtt = \"40ms\" }\nflow = [{ to = \"a\" }]\n"
+                .to_owned(),
+            "x.toml:3: flow[0].to: there are no nodes",
+        ),
+        (
+            shape(&format!("fat_tree = {{ k = 3 }}, {both}")),
+            "network.fat_tree.k: switches have an even number",
+        ),
+        (
+            shape(&format!("fat_tree = {{ k = 100 }}, {both}")),
+            "network.fat_tree: too small or too large",
+        ),
+        (
+            shape(&format!("dumbbell = {{ pairs = 2 }}, incast = {{ senders = 2 }}, {both}")),
+            "there is dumbbell too",
+        ),
+        (shape("parking_lot = { hops = 2 }"), "network.parking_lot: no core"),
+        (shape(both), "network.core: there is no shape"),
+    ];
+    for (text, wanted) in rows {
+        let error = plan(&text).map(|_| ()).expect_err(wanted);
+        assert!(error.contains(wanted), "{error}, not {wanted}");
+        assert!(error.starts_with("x.toml:") && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn a_chain_has_routes_in_any_order_and_those_that_go_up() {
+    let chain = "cc = \"cubic\"\nduration = \"2s\"
+path = { rtt = \"30ms\", up = [{ bottleneck = { rate = \"10mbit\", buffer = \"60pkts\" } }] }
+link = [
+    { rate = \"10mbit\", delay = \"5ms\", buffer = \"60pkts\" },
+    { rate = \"10mbit\", delay = \"5ms\", buffer = \"60pkts\" },
+    { rate = \"10mbit\", delay = \"5ms\", buffer = \"60pkts\" },
+]
+";
+    let flows = "flow = [{ route = \"0,2\" }, { route = \"2-0\" }, { direction = \"up\", route = \"1\" }]\n";
+    let result = run(&format!("{chain}{flows}"));
+    assert!((0..3).all(|i| goodput(&result, i) > 1.0), "{:?}", result.flows);
+    let wrong = |route: &str| {
+        let text = format!("{chain}flow = [{{ route = \"{route}\" }}]\n");
+        plan(&text).map(|_| ()).expect_err("no route")
+    };
+    assert!(
+        wrong("3").contains("x.toml:9: flow[0].route: '3' is no route: links count from 0 to 2")
+    );
+    assert!(wrong("0-2,1").contains("it passes link 1 twice"));
+}
+
+#[test]
+fn backends_without_a_graph_say_so_with_the_line() {
+    let flow = "flow = [{ from = \"a\", to = \"c\" }]\n";
+    let chain = "cc = \"cubic\"\nlink = [{ rate = \"9mbit\", delay = \"5ms\" }, { rate = \"9mbit\", delay = \"5ms\" }]\n";
+    for (text, line) in [
+        (
+            format!("{TWO_IN}{flow}"),
+            "x.toml:3: network: a graph of links does not run over tcp:user",
+        ),
+        (
+            format!("{chain}flow = [{{ route = \"1-0\" }}]\n"),
+            "x.toml:3: flow[0].route: a graph of links does not run",
+        ),
+    ] {
+        let plan = plan(&text).expect("a sound file");
+        let backend: BackendChoice = "tcp:user".parse().expect("a backend");
+        let error = plan.check_backend(backend, "x.toml").expect_err("refused").to_string();
+        assert!(error.starts_with(line), "{error}");
+        assert!(plan.check_backend(BackendChoice::SIM, "x.toml").is_ok());
+    }
+}

@@ -1,0 +1,154 @@
+//! The links of a running simulation, as its user sees and changes them.
+
+use fullpipe_cc::Rate;
+use fullpipe_path::{Arrival, ConfigError, PathSample, Probability, Selection};
+use fullpipe_traffic::Tally;
+use hdrhistogram::Histogram;
+
+use super::Sim;
+use super::events::nanos;
+use crate::config::SimConfig;
+
+/// Runs an expression with a link: one of the graph, or the only one.
+macro_rules! with_link {
+    ($sim:expr, $index:expr, |$link:ident| $do:expr) => {
+        match &$sim.graph {
+            Some(graph) => {
+                let $link = &graph.links[$index];
+                $do
+            }
+            None => {
+                let $link = &std::slice::from_ref(&$sim.down)[$index];
+                $do
+            }
+        }
+    };
+}
+
+/// The same, of a path that is changed; then it is looked at when it next has something to do.
+macro_rules! change {
+    ($sim:expr, $index:expr, |$link:ident| $do:expr) => {{
+        let index = $index;
+        match &mut $sim.graph {
+            Some(graph) => {
+                let $link = &mut graph.links[index];
+                let done = $do;
+                $sim.timers.set(index, nanos($link.path.next_event()));
+                done
+            }
+            None => {
+                let $link = &mut std::slice::from_mut(&mut $sim.down)[index];
+                let done = $do;
+                $sim.due[0] = nanos($link.path.next_event());
+                done
+            }
+        }
+    }};
+}
+
+impl Sim {
+    /// The number of links of the configuration.
+    pub fn links(&self) -> usize {
+        self.links
+    }
+
+    /// A link's queue and counters now; the index is that of the configuration.
+    pub fn link(&self, i: usize) -> PathSample {
+        with_link!(self, i, |link| link.path.sample(self.now))
+    }
+
+    /// The uplink: its counters now.
+    pub fn uplink(&self) -> PathSample {
+        match &self.graph {
+            Some(graph) => graph.links[self.links].path.sample(self.now),
+            None => self.uplink.sample(self.now),
+        }
+    }
+
+    /// Keeps the time and the header of each packet that enters a link or the uplink from now on,
+    /// of `most` packets of each at most.
+    pub fn record_arrivals(&mut self, most: usize) {
+        match &mut self.graph {
+            Some(graph) => {
+                let links = graph.links.iter_mut().take(self.links + 1);
+                links.for_each(|link| link.path.record_arrivals(most));
+            }
+            None => {
+                self.down.path.record_arrivals(most);
+                self.uplink.record_arrivals(most);
+            }
+        }
+    }
+
+    /// The arrivals that were recorded: of each link, and last of the uplink.
+    pub fn take_arrivals(&mut self) -> Vec<Vec<Arrival>> {
+        match &mut self.graph {
+            Some(graph) => {
+                let links = graph.links.iter_mut().take(self.links + 1);
+                links.map(|link| link.path.take_arrivals()).collect()
+            }
+            None => vec![self.down.path.take_arrivals(), self.uplink.take_arrivals()],
+        }
+    }
+
+    /// Queueing delay of every packet that came through a link, in nanoseconds.
+    pub fn queue_delay_ns(&self, link: usize) -> Histogram<u64> {
+        self.queue_delays_so_far_ns(link).last().unwrap_or_default().histogram()
+    }
+
+    /// The same of the packets that had left the link's bottleneck at the start (none), at each
+    /// call of [`Self::begin_part`], and until now. A packet counts when it comes out of the link:
+    /// one that is under way now is missing from all of them.
+    pub fn queue_delays_so_far_ns(&self, link: usize) -> Box<dyn Iterator<Item = Tally> + '_> {
+        with_link!(self, link, |link| Box::new(link.queue_delays_so_far_ns()))
+    }
+
+    /// Queueing delays in nanoseconds of each flow's packets that came out of the first link so far;
+    /// `None` where its queue does not tell flows apart, or there are more than
+    /// [`fullpipe_traffic::MAX_OWN_TALLIES`].
+    pub fn queue_delays_by_flow_ns(&self) -> Option<&[Tally]> {
+        with_link!(self, 0, |link| link.queue_delays_by_flow_ns())
+    }
+
+    /// The first link counts for each flow, if its queue tells them apart.
+    pub(super) fn count_by_flow(&mut self, config: &SimConfig) {
+        let flows = config.flows.len();
+        match &mut self.graph {
+            Some(graph) => graph.links[0].count_by_flow(&config.links[0], flows),
+            None => self.down.count_by_flow(&config.links[0], flows),
+        }
+    }
+
+    /// From now on packets that leave a bottleneck are counted apart from those before, see
+    /// [`Self::queue_delays_so_far_ns`].
+    ///
+    /// Link events due until now are processed first, so that the links' counters are exact,
+    /// whatever their disciplines; [`Self::link`] alone only reads the counters.
+    pub fn begin_part(&mut self) {
+        match &mut self.graph {
+            Some(graph) => graph.links.iter_mut().for_each(|link| link.begin_part(self.now)),
+            None => self.down.begin_part(self.now),
+        }
+    }
+
+    /// A link's rate from now on.
+    ///
+    /// # Errors
+    /// Fails if the rate is 0 or the link has no bottleneck.
+    pub fn set_rate(&mut self, link: usize, rate: Rate) -> Result<(), ConfigError> {
+        change!(self, link, |link| link.path.set_rate(self.now, rate))
+    }
+
+    /// The random loss of a link's data from now on.
+    pub fn set_loss(&mut self, link: usize, probability: Probability, seed: u64) {
+        change!(self, link, |link| link.path.set_loss(self.now, probability, seed));
+    }
+
+    /// Sets the data packets that the reordering of a link holds back from now on.
+    ///
+    /// # Errors
+    /// Fails if the selection makes no sense or the link has no reordering.
+    pub fn set_reordered(&mut self, link: usize, packets: Selection) -> Result<(), ConfigError> {
+        change!(self, link, |link| link.path.set_reordered(self.now, packets))
+    }
+}

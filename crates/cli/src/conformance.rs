@@ -10,8 +10,8 @@ use fullpipe_conformance::{CASES, Case, CaseResult, Stack, Subject, Undecided};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::heartbeat::PATIENCE;
 use crate::interrupt::Interrupt;
-use crate::patience::PATIENCE;
 use crate::{print, say};
 
 /// Check BBRv3 against the test cases of its draft

@@ -10,10 +10,10 @@ use fullpipe_lab::units;
 use fullpipe_lab::{BackendChoice, Cc, Edition, Options, Plan};
 
 use crate::failure::Failure;
+use crate::heartbeat::Heartbeat;
 use crate::interrupt::Interrupt;
 use crate::judge::file::File;
 use crate::path_args::{PATH_OPTIONS, PathArgs};
-use crate::patience::AtWork;
 use crate::print;
 
 /// Tell in words what one flow does on a path, and why
@@ -137,7 +137,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let interrupt = Interrupt::install()?;
     let stop = interrupt.flag();
-    let at_work = AtWork::start("explain".to_owned());
+    let at_work = Heartbeat::start("explain".to_owned());
     let story = match &args.file {
         Some(file) => of_file(args, file, &stop)?,
         None => {

@@ -10,8 +10,8 @@ use fullpipe_lab::suggest::did_you_mean;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::heartbeat::PATIENCE;
 use crate::interrupt::Interrupt;
-use crate::patience::PATIENCE;
 use crate::{print, say};
 
 /// Reproduce the figures of the papers, and say of each whether it was seen

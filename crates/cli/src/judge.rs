@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullpipe_cc::Duration;
 use fullpipe_judge::capture::Choice;
-use fullpipe_judge::program::judge::{self, Company, Course, Grade, Judged, Limits, View, Views};
+use fullpipe_judge::program::judge::{
+    self, Competitor, Grade, Judged, Limits, TestPath, View, Views,
+};
 use fullpipe_judge::program::{self, ProgramPlace, ProgramResult};
 use fullpipe_lab::Options;
 use fullpipe_lab::output::{SCHEMA_VERSION, page};
@@ -164,7 +166,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     say(&format!("judge: {} paths, {all} s in all", courses.len()));
     let mut seen = Seen::default();
     seen.run(args, place, &courses, &stop)?;
-    let upwards = given.as_ref().filter(|_| seen.is_up).map(Course::upwards);
+    let upwards = given.as_ref().filter(|_| seen.is_up).map(TestPath::upwards);
     let courses = upwards.as_ref().map_or(courses, |course| vec![course]);
     let interrupted = stop.load(Ordering::Relaxed);
     if seen.views.is_empty() {
@@ -208,7 +210,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 impl Args {
     /// The path of the options in place of ours, where they say any.
-    fn course(&self) -> Result<Option<Course>, Failure> {
+    fn course(&self) -> Result<Option<TestPath>, Failure> {
         if !self.path.is_any() {
             let option = match (self.path.seed, self.duration) {
                 (Some(_), _) => "--seed",
@@ -236,14 +238,14 @@ impl Args {
 }
 
 /// The limits of the checks. Ctrl-C has ended the command, and what there is of it is still judged.
-fn limits(courses: &[&Course]) -> Result<Limits, Failure> {
+fn limits(courses: &[&TestPath]) -> Result<Limits, Failure> {
     say("judge: our own senders on the same paths");
     Limits::simulate(courses, &AtomicBool::new(false), |_| ()).map_err(Failure::run)
 }
 
 /// Quick verdicts on one sender after the other, by the same limits.
 pub(crate) struct QuickJudge {
-    courses: Vec<&'static Course>,
+    courses: Vec<&'static TestPath>,
     limits: Limits,
 }
 
@@ -323,7 +325,7 @@ impl Seen {
         &mut self,
         args: &Args,
         place: ProgramPlace,
-        courses: &[&Course],
+        courses: &[&TestPath],
         stop: &AtomicBool,
     ) -> Result<(), Failure> {
         for (i, course) in courses.iter().enumerate() {
@@ -331,7 +333,7 @@ impl Seen {
                 self.missing.insert(course.name, "it was interrupted".to_owned());
                 continue;
             }
-            if course.company == Company::Cubic && args.udp.is_some() {
+            if course.company == Competitor::Cubic && args.udp.is_some() {
                 let why = "a relay carries UDP, and has no flow of CUBIC beside it";
                 self.missing.insert(course.name, why.to_owned());
                 continue;
@@ -376,7 +378,7 @@ impl Seen {
     /// Keeps what was seen on a course; why it cannot be judged, where that is so.
     fn take(
         &mut self,
-        course: &Course,
+        course: &TestPath,
         mut result: ProgramResult,
         path: &program::ProgramPath,
         stop: &AtomicBool,

@@ -15,10 +15,10 @@ use fullpipe_lab::{EmuError, Options, Progress, RunError};
 use nix::sys::termios::{LocalFlags, tcgetattr};
 
 use crate::failure::Failure;
+use crate::heartbeat::PATIENCE;
 use crate::interrupt::Interrupt;
 use crate::live::Live;
 use crate::path_args::PathArgs;
-use crate::patience::PATIENCE;
 use crate::{print, say};
 
 /// Run any command on a path

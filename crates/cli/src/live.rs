@@ -7,7 +7,7 @@ use std::time::Instant;
 use fullpipe_lab::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::patience::PATIENCE;
+use crate::heartbeat::PATIENCE;
 use crate::say;
 
 /// The bar counts in thousandths of the run, whatever the run is counted in.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fullpipe_cc::{Duration, Rate};
-use fullpipe_judge::program::judge::Course;
+use fullpipe_judge::program::judge::TestPath;
 use fullpipe_judge::program::{PathOptions, ProgramPath};
 use fullpipe_lab::Options;
 use fullpipe_lab::plan::{NetworkText, PathExtras, TraceText};
@@ -146,17 +146,17 @@ impl PathArgs {
     }
 
     /// The path as a course of `fullpipe judge`.
-    pub(crate) fn course(&self, usual: Options, span_s: u64) -> Result<Course, Failure> {
+    pub(crate) fn course(&self, usual: Options, span_s: u64) -> Result<TestPath, Failure> {
         let options = self.over(usual)?;
         let (name, seed) = (options.name(), options.seed);
         if let Some(network) = options.network {
             let seed = self.one_seed(&network)?;
             let NetworkText { tables, dir, .. } = network;
-            return Ok(Course::given(name, tables, &dir, seed, span_s));
+            return Ok(TestPath::given(name, tables, &dir, seed, span_s));
         }
         let options = of_a_program(options);
         options.plan().map_err(Failure::bad_input)?;
-        Ok(Course::given(name, options.path_toml(), Path::new(""), seed, span_s))
+        Ok(TestPath::given(name, options.path_toml(), Path::new(""), seed, span_s))
     }
 
     /// The seed of the scenario file.

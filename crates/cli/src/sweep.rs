@@ -13,8 +13,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::colour;
 use crate::experiment::{Experiment, Memory, Outputs, answer, check, write_pages};
 use crate::failure::Failure;
+use crate::heartbeat::PATIENCE;
 use crate::interrupt::Interrupt;
-use crate::patience::PATIENCE;
 use crate::run::load;
 use crate::{print, say};
 

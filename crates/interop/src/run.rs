@@ -22,9 +22,9 @@ use super::files::{compare, write_certificates, write_files};
 use super::report::{Grade, Run};
 use super::{path, tshark};
 use fullpipe_judge::peers::OWN;
+use fullpipe_judge::program::CompetingDirection;
+use fullpipe_judge::program::CompetingFlow;
 use fullpipe_judge::program::Link;
-use fullpipe_judge::program::Rival;
-use fullpipe_judge::program::RivalWay;
 use fullpipe_judge::program::Watch;
 use fullpipe_judge::program::listening;
 use fullpipe_judge::program::{settle, surround};
@@ -125,7 +125,8 @@ pub fn run_case(request: Request<'_>) -> Result<Run, RunError> {
         Err(run) => return Ok(run),
     };
     let link = link.go()?;
-    let rival = (case.kind == Kind::CrossTraffic).then(|| Rival::start(&link, RivalWay::Down));
+    let rival = (case.kind == Kind::CrossTraffic)
+        .then(|| CompetingFlow::start(&link, CompetingDirection::Down));
     let rival = rival.transpose()?;
     let urls: Vec<String> =
         names.iter().map(|name| format!("https://{host}:{PORT}/{name}")).collect();

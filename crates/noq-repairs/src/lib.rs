@@ -1,8 +1,8 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-mod aging;
 mod amplification;
+mod expiring_map;
 mod filter;
 mod layer;
 mod preferred;
@@ -10,11 +10,12 @@ mod sockets;
 mod version;
 pub mod wire;
 
-pub use amplification::{Guard, Peer};
+pub use amplification::{AmplificationLimit, Peer};
 pub use layer::on_handshake;
-pub use preferred::client::Move;
+pub use preferred::client::PreferredAddressMigration;
 pub use preferred::{NoPreferredAddress, PreferredAddress};
 pub use sockets::{client_socket, server_socket};
 pub use version::{
-    ClientCrypto, Handshake, Moved, Notes, QuicVersions, ServerCrypto, UnknownVersions, retry_tag,
+    ClientCrypto, Handshake, NegotiationTable, QuicVersions, ServerCrypto, UnknownVersions,
+    UpgradedServers, retry_tag,
 };

@@ -3,7 +3,7 @@
 use fullpipe_cc::{Instant, Rate};
 
 use crate::pool::{Key, Pool};
-use crate::probability::Dice;
+use crate::probability::RandomSource;
 use crate::queue::{Discipline, Waiting};
 use crate::wire::Wire;
 use crate::{Count, DropReason, Queue, QueueConfig, RateConfig};
@@ -32,7 +32,7 @@ pub(crate) struct Bottleneck {
 }
 
 impl Bottleneck {
-    pub(crate) fn new(rate: &RateConfig, queue: &QueueConfig, dice: Dice) -> Self {
+    pub(crate) fn new(rate: &RateConfig, queue: &QueueConfig, dice: RandomSource) -> Self {
         Self {
             wire: Wire::new(rate),
             discipline: Discipline::new(queue, dice),

@@ -10,7 +10,7 @@ use crate::delay::Delay;
 use crate::jitter::Jitter;
 use crate::loss::{Blackhole, Loss};
 use crate::pool::{Key, Pool};
-use crate::probability::Dice;
+use crate::probability::RandomSource;
 use crate::reordering::{Chooser, Reordering};
 use crate::shaper::{Shaped, Shaper};
 use crate::token_bucket::TokenBucket;
@@ -41,10 +41,10 @@ pub(crate) enum Element {
     Bottleneck(Bottleneck),
     Delay(Delay),
     Blackhole(Blackhole),
-    Corruption(Probability, Dice),
-    Marking(Probability, Dice),
-    Bleaching(Probability, Dice),
-    Duplication(Probability, Dice),
+    Corruption(Probability, RandomSource),
+    Marking(Probability, RandomSource),
+    Bleaching(Probability, RandomSource),
+    Duplication(Probability, RandomSource),
     Policer(TokenBucket),
     Shaper(Box<Shaper>),
     Reordering(Box<Reordering>),
@@ -53,7 +53,7 @@ pub(crate) enum Element {
 
 impl Element {
     /// The element that a valid `config` describes.
-    pub(crate) fn new(config: &ElementConfig, dice: Dice) -> Self {
+    pub(crate) fn new(config: &ElementConfig, dice: RandomSource) -> Self {
         match *config {
             ElementConfig::Loss(ref loss) => Self::Loss(Loss::new(loss, dice)),
             ElementConfig::Blackhole(ref outages) => Self::Blackhole(Blackhole::new(outages)),

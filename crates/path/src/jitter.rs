@@ -3,7 +3,7 @@
 use fullpipe_cc::Duration;
 
 use crate::Probability;
-use crate::probability::Dice;
+use crate::probability::RandomSource;
 
 /// The shape of a jitter's distribution.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -60,11 +60,11 @@ pub(crate) struct Jitter {
     table: Option<&'static Table>,
     /// The last number, where the next one depends on it.
     last: u64,
-    dice: Dice,
+    dice: RandomSource,
 }
 
 impl Jitter {
-    pub(crate) fn new(config: JitterConfig, mut dice: Dice) -> Self {
+    pub(crate) fn new(config: JitterConfig, mut dice: RandomSource) -> Self {
         let last = if config.correlation > Probability::ZERO { dice.draw() } else { 0 };
         Self { table: config.distribution.table(), config, last, dice }
     }
@@ -76,7 +76,7 @@ impl Jitter {
             self.last = number;
         }
         match self.table {
-            None => Dice::share(number, self.config.spread),
+            None => RandomSource::share(number, self.config.spread),
             Some(table) => scaled(self.config.spread, quantile(table, number)),
         }
     }

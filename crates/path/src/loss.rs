@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fullpipe_cc::{Duration, Instant};
 
-use crate::probability::Dice;
+use crate::probability::RandomSource;
 use crate::schedule::Schedule;
 use crate::{LossConfig, Probability, Series};
 
@@ -12,7 +12,7 @@ use crate::{LossConfig, Probability, Series};
 #[derive(Debug)]
 pub(crate) enum Loss {
     /// Each by itself.
-    Independent(Probability, Dice),
+    Independent(Probability, RandomSource),
     /// Gilbert and Elliott's chain.
     Chain(Box<Chain>),
     /// By its number: the next number, and how many of the sorted list are done.
@@ -20,11 +20,11 @@ pub(crate) enum Loss {
     /// The last `length` of every `every`; `count` of them have passed.
     Bursts { every: u64, length: u64, count: u64 },
     /// Each by itself, up to so many in a row; `lost` right before.
-    Limited { probability: Probability, in_a_row: u32, lost: u32, dice: Dice },
+    Limited { probability: Probability, in_a_row: u32, lost: u32, dice: RandomSource },
     /// Each with the probability of its time.
-    OverTime(Box<Schedule<Probability>>, Dice),
+    OverTime(Box<Schedule<Probability>>, RandomSource),
     /// All for a while from one that began it; the end of the last one.
-    Overflows { begins: Probability, lasts: Duration, until: Instant, dice: Dice },
+    Overflows { begins: Probability, lasts: Duration, until: Instant, dice: RandomSource },
 }
 
 /// Two states, each with its own loss; the state changes before a packet is judged.
@@ -35,7 +35,7 @@ pub(crate) struct Chain {
     to_good: Probability,
     loss_in_good: Probability,
     loss_in_bad: Probability,
-    dice: Dice,
+    dice: RandomSource,
 }
 
 impl Chain {
@@ -48,7 +48,7 @@ impl Chain {
 }
 
 impl Loss {
-    pub(crate) fn new(config: &LossConfig, dice: Dice) -> Self {
+    pub(crate) fn new(config: &LossConfig, dice: RandomSource) -> Self {
         match *config {
             LossConfig::Independent(probability) => Self::Independent(probability, dice),
             LossConfig::GilbertElliott { to_bad, to_good, loss_in_good, loss_in_bad } => {

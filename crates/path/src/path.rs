@@ -3,9 +3,9 @@
 use fullpipe_cc::{Duration, Instant, Rate};
 
 use crate::arrival::{Arrival, ArrivalLog};
-use crate::carrier::Carrier;
+use crate::element_chain::ElementChain;
 use crate::packet::Header;
-use crate::plain::Plain;
+use crate::simple_link::SimpleLink;
 use crate::stats::{Count, ElementStats, PathStats, Queue};
 use crate::{ConfigError, DropReason, Ecn, PathConfig, PathSample, Probability, Selection};
 
@@ -81,8 +81,8 @@ pub struct Path<T> {
 /// The implementation that carries the packets.
 #[derive(Debug)]
 enum Way<T> {
-    Plain(Plain<T>),
-    Row(Carrier<T>),
+    SimpleLink(SimpleLink<T>),
+    Row(ElementChain<T>),
 }
 
 impl<T: Clone> Path<T> {
@@ -92,9 +92,9 @@ impl<T: Clone> Path<T> {
     /// As [`PathConfig::validate`].
     pub fn new(config: &PathConfig) -> Result<Self, ConfigError> {
         config.validate()?;
-        let way = match Plain::new(config) {
-            Some(plain) => Way::Plain(plain),
-            None => Way::Row(Carrier::new(config)),
+        let way = match SimpleLink::new(config) {
+            Some(plain) => Way::SimpleLink(plain),
+            None => Way::Row(ElementChain::new(config)),
         };
         Ok(Self { way, now: Instant::default(), stats: PathStats::default(), log: None })
     }
@@ -119,7 +119,7 @@ impl<T: Clone> Path<T> {
             log.push(Arrival { at: self.now, header });
         }
         match &mut self.way {
-            Way::Plain(plain) => plain.send(self.now, header, payload, &mut self.stats),
+            Way::SimpleLink(plain) => plain.send(self.now, header, payload, &mut self.stats),
             Way::Row(row) => row.send(self.now, header, payload, &mut self.stats),
         }
     }
@@ -147,7 +147,7 @@ impl<T: Clone> Path<T> {
         }
         self.advance(now);
         match &mut self.way {
-            Way::Plain(plain) => plain.set_rate(self.now, rate),
+            Way::SimpleLink(plain) => plain.set_rate(self.now, rate),
             Way::Row(row) => row.set_rate(self.now, rate),
         }
     }
@@ -157,7 +157,7 @@ impl<T: Clone> Path<T> {
     pub fn set_loss(&mut self, now: Instant, probability: Probability, seed: u64) {
         self.advance(now);
         match &mut self.way {
-            Way::Plain(plain) => plain.set_loss(probability, seed),
+            Way::SimpleLink(plain) => plain.set_loss(probability, seed),
             Way::Row(row) => row.set_loss(probability, seed),
         }
     }
@@ -170,7 +170,7 @@ impl<T: Clone> Path<T> {
         packets.validate()?;
         self.advance(now);
         match &mut self.way {
-            Way::Plain(_) => Err(ConfigError::NoReordering),
+            Way::SimpleLink(_) => Err(ConfigError::NoReordering),
             Way::Row(row) => row.set_reordered(packets),
         }
     }
@@ -182,7 +182,7 @@ impl<T: Clone> Path<T> {
     #[inline]
     pub fn next_event(&self) -> Option<Instant> {
         match &self.way {
-            Way::Plain(plain) => plain.next_event(),
+            Way::SimpleLink(plain) => plain.next_event(),
             Way::Row(row) => row.next_event(),
         }
     }
@@ -192,7 +192,7 @@ impl<T: Clone> Path<T> {
     pub fn poll(&mut self, now: Instant) -> Option<Event<T>> {
         self.now = self.now.max(now);
         match &mut self.way {
-            Way::Plain(plain) => plain.poll(self.now, &mut self.stats).map(Event::Delivered),
+            Way::SimpleLink(plain) => plain.poll(self.now, &mut self.stats).map(Event::Delivered),
             Way::Row(row) => row.poll(self.now, &mut self.stats),
         }
     }
@@ -220,7 +220,7 @@ impl<T: Clone> Path<T> {
         (stats.marked, stats.duplicated) = self.marked_and_duplicated();
         stats.inside = self.inside();
         let look = match &self.way {
-            Way::Plain(plain) => plain.look(at),
+            Way::SimpleLink(plain) => plain.look(at),
             Way::Row(row) => row.look(at),
         };
         let queue = match look {
@@ -242,7 +242,7 @@ impl<T: Clone> Path<T> {
     /// packet.
     pub fn elements(&self) -> Vec<ElementStats> {
         match &self.way {
-            Way::Plain(plain) => plain.elements(self.now, &self.stats),
+            Way::SimpleLink(plain) => plain.elements(self.now, &self.stats),
             Way::Row(row) => row.elements(self.now, self.stats.delivered),
         }
     }
@@ -261,7 +261,7 @@ impl<T: Clone> Path<T> {
 
     fn marked_and_duplicated(&self) -> (Count, Count) {
         match &self.way {
-            Way::Plain(_) => (Count::default(), Count::default()),
+            Way::SimpleLink(_) => (Count::default(), Count::default()),
             Way::Row(row) => row.marked_and_duplicated(),
         }
     }

@@ -49,9 +49,9 @@ impl fmt::Display for Probability {
 
 /// One element's own random numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(Pcg64Mcg);
+pub(crate) struct RandomSource(Pcg64Mcg);
 
-impl Dice {
+impl RandomSource {
     /// Every element draws from its own generator, so that adding one does not change what the
     /// others do, and equal elements do not do the same.
     pub(crate) fn new(seed: u64, position: usize) -> Self {

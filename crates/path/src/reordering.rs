@@ -5,19 +5,19 @@ use fullpipe_cc::{Duration, Instant};
 use crate::Selection;
 use crate::line::Line;
 use crate::pool::Key;
-use crate::probability::Dice;
+use crate::probability::RandomSource;
 
 /// Chooses packets: at random, or by counting.
 #[derive(Debug)]
 pub(crate) struct Chooser {
     selection: Selection,
-    dice: Dice,
+    dice: RandomSource,
     /// Packets since the last one chosen by its number.
     count: u64,
 }
 
 impl Chooser {
-    pub(crate) fn new(selection: Selection, dice: Dice) -> Self {
+    pub(crate) fn new(selection: Selection, dice: RandomSource) -> Self {
         Self { selection, dice, count: 0 }
     }
 

@@ -7,7 +7,7 @@ use fullpipe_cc::{Duration, Instant};
 
 use crate::element::{Element, Entry};
 use crate::pool::{Key, Meta, Pool};
-use crate::probability::Dice;
+use crate::probability::RandomSource;
 use crate::stats::{Count, ElementStats};
 use crate::{DropReason, PathConfig};
 
@@ -60,7 +60,7 @@ pub(crate) struct Row {
 
 impl Row {
     pub(crate) fn new(config: &PathConfig) -> Self {
-        let build = |(i, element)| Element::new(element, Dice::new(config.seed, i));
+        let build = |(i, element)| Element::new(element, RandomSource::new(config.seed, i));
         let mut rest = Duration::ZERO;
         let mut slots = Vec::with_capacity(config.row.len());
         for element in config.row.iter().rev() {

@@ -27,7 +27,7 @@ pub(crate) struct Autotune {
 
 /// The places of a receiver.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Places {
+pub(crate) struct Offsets {
     /// The first byte that was not read.
     pub(crate) read: u64,
     /// RCV.NXT.
@@ -38,8 +38,8 @@ pub(crate) struct Places {
 
 impl Autotune {
     /// For a connection whose handshake took `rtt`.
-    pub(crate) fn new(now: Instant, rtt: Option<Duration>, places: Places) -> Self {
-        let Places { read, edge, .. } = places;
+    pub(crate) fn new(now: Instant, rtt: Option<Duration>, places: Offsets) -> Self {
+        let Offsets { read, edge, .. } = places;
         Self { rtt, since: now, read, edge, edge_since: now }
     }
 
@@ -48,7 +48,7 @@ impl Autotune {
     pub(crate) fn on_data(
         &mut self,
         now: Instant,
-        places: Places,
+        places: Offsets,
         echoed: Option<Duration>,
     ) -> Option<u64> {
         match (echoed, self.rtt) {
@@ -81,8 +81,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn places(read: u64) -> Places {
-        Places { read, next: read, edge: read + 1000 }
+    fn places(read: u64) -> Offsets {
+        Offsets { read, next: read, edge: read + 1000 }
     }
 
     /// 500 bytes in a round trip of 10 ms, whatever the number of segments.

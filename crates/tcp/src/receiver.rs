@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::autotune::Places;
+use crate::autotune::Offsets;
 
 /// Most pieces of data that may wait for a hole before them to be filled. Data that would begin one
 /// more is not kept.
@@ -151,8 +151,8 @@ impl Receiver {
     }
 
     /// The places by which the buffer's size is tuned.
-    pub(crate) fn places(&self) -> Places {
-        Places { read: self.read, next: self.next, edge: self.edge }
+    pub(crate) fn places(&self) -> Offsets {
+        Offsets { read: self.read, next: self.next, edge: self.edge }
     }
 
     /// The buffer may hold `limit` bytes, if that is more than before.

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fullpipe_judge::program::judge::{Company, Course};
+use fullpipe_judge::program::judge::{Competitor, TestPath};
 use fullpipe_judge::program::{
-    self, Beside, MOST_PACKETS, PORT_PLACE, ProgramPath, ProgramPlace, ProgramRequest,
-    ProgramResult, RivalWay, SERVER_PORT,
+    self, Beside, CompetingDirection, MOST_PACKETS, PORT_PLACE, ProgramPath, ProgramPlace,
+    ProgramRequest, ProgramResult, SERVER_PORT,
 };
 
 use super::Args;
@@ -17,7 +17,7 @@ use crate::link::cannot_run;
 pub(super) struct Runner<'a> {
     pub(super) args: &'a Args,
     pub(super) place: ProgramPlace,
-    pub(super) course: &'a Course,
+    pub(super) course: &'a TestPath,
     /// True if the command's data goes up.
     pub(super) is_up: bool,
     pub(super) stop: &'a AtomicBool,
@@ -37,17 +37,17 @@ impl Runner<'_> {
             None => Beside { command: self.args.command.clone(), server: None },
         };
         let beside = match (self.course.company, &self.args.server) {
-            (Company::Itself, None) => vec![Beside { command: command.clone(), server: None }],
+            (Competitor::Itself, None) => vec![Beside { command: command.clone(), server: None }],
             // One whose port cannot be chosen serves both.
-            (Company::Itself, Some(line)) if on(1).server.as_ref() == Some(line) => {
+            (Competitor::Itself, Some(line)) if on(1).server.as_ref() == Some(line) => {
                 vec![Beside { server: None, ..on(1) }]
             }
-            (Company::Itself, Some(_)) => vec![on(1)],
+            (Competitor::Itself, Some(_)) => vec![on(1)],
             _ => Vec::new(),
         };
         let rival = match (self.course.company, self.is_up) {
-            (Company::Cubic, true) => Some(RivalWay::Up),
-            (Company::Cubic, false) => Some(RivalWay::Down),
+            (Competitor::Cubic, true) => Some(CompetingDirection::Up),
+            (Competitor::Cubic, false) => Some(CompetingDirection::Down),
             _ => None,
         };
         let over = AtomicBool::new(false);

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fullpipe_cc::Duration;
-use fullpipe_noq_repairs::{Move, client_socket};
+use fullpipe_noq_repairs::{PreferredAddressMigration, client_socket};
 use noq::{
     AsyncUdpSocket, ConnectionError, Endpoint, EndpointConfig, Runtime, TransportConfig, crypto,
 };
@@ -178,7 +178,7 @@ impl Connector {
     fn endpoint_with(
         &self,
         socket: UdpSocket,
-        moving: Option<&Move>,
+        moving: Option<&PreferredAddressMigration>,
     ) -> Result<Endpoint, ClientError> {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(ClientError::NoRuntime);
@@ -193,7 +193,7 @@ impl Connector {
         &self,
         socket: Box<dyn AsyncUdpSocket>,
         runtime: Arc<dyn Runtime>,
-        moving: Option<&Move>,
+        moving: Option<&PreferredAddressMigration>,
     ) -> Result<Endpoint, ClientError> {
         let socket = client_socket(socket, self.options.versions, moving);
         Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, socket, runtime)
@@ -223,7 +223,7 @@ impl Connector {
         server: SocketAddr,
         server_name: &str,
     ) -> Result<Begun, ClientError> {
-        let moving = self.options.migration.then(|| Move::new(server));
+        let moving = self.options.migration.then(|| PreferredAddressMigration::new(server));
         let endpoint = self.endpoint_with(socket, moving.as_ref())?;
         self.begin_over(endpoint, moving, server, server_name)
     }
@@ -231,7 +231,7 @@ impl Connector {
     fn begin_over(
         &self,
         endpoint: Endpoint,
-        moving: Option<Move>,
+        moving: Option<PreferredAddressMigration>,
         server: SocketAddr,
         server_name: &str,
     ) -> Result<Begun, ClientError> {
@@ -274,7 +274,7 @@ impl Connector {
         mut begun: Begun,
         server: SocketAddr,
         server_name: &str,
-    ) -> Result<(Endpoint, noq::Connection, Option<Move>), ClientError> {
+    ) -> Result<(Endpoint, noq::Connection, Option<PreferredAddressMigration>), ClientError> {
         let mut attempt = 1;
         loop {
             match begun.connecting.await {
@@ -342,10 +342,14 @@ struct Begun {
     endpoint: Endpoint,
     connecting: noq::Connecting,
     /// The move to the server's preferred address.
-    moving: Option<Move>,
+    moving: Option<PreferredAddressMigration>,
 }
 
-fn start_move(moving: Option<Move>, endpoint: &Endpoint, connection: &noq::Connection) {
+fn start_move(
+    moving: Option<PreferredAddressMigration>,
+    endpoint: &Endpoint,
+    connection: &noq::Connection,
+) {
     if let Some(moving) = moving {
         moving.start(endpoint.clone(), connection.clone());
     }

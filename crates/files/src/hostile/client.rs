@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fullpipe_noq_repairs::wire::{Invariants, V1, V2, write_integer};
-use fullpipe_noq_repairs::{Notes, retry_tag, server_socket};
+use fullpipe_noq_repairs::{NegotiationTable, retry_tag, server_socket};
 use fullpipe_testkit::PATIENCE;
 use noq::{Connection, ConnectionId, Endpoint, EndpointConfig, Runtime, VarInt};
 use rustls::quic::Suite;
@@ -43,7 +43,7 @@ fn transport() -> TransportSettings {
 /// A server that changes what it sends before it is protected, over a path that changes it again.
 fn hostile_server(net: &Net, tls: &ServerTls, noise: &mut Noise) -> Endpoint {
     let shared = SharedNoise::new(noise.next());
-    let notes = Notes::default();
+    let notes = NegotiationTable::default();
     let inner = tls.crypto(QuicVersions::V1AndV2, &notes).expect("TLS");
     let crypto = HostileServer { inner, noise: shared.clone() };
     let mut config = noq::ServerConfig::with_crypto(Arc::new(crypto));

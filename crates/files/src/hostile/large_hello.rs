@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use fullpipe_noq_repairs::{ClientCrypto, Moved, client_socket};
+use fullpipe_noq_repairs::{ClientCrypto, UpgradedServers, client_socket};
 use noq::{Endpoint, EndpointConfig};
 use rustls::crypto::ring;
 
@@ -50,7 +50,7 @@ async fn a_client_hello_of_two_packets_is_answered_in_the_version_that_both_pref
         let endpoint = Endpoint::new_with_abstract_socket(config, None, socket, runtime);
         let endpoint = endpoint.expect("an endpoint");
         let suite = initial_suite().expect("ring has it");
-        let known = Moved::default();
+        let known = UpgradedServers::default();
         let tls = Arc::new(tls(&server_tls));
         let crypto = ClientCrypto { tls, suite, versions: client, moved: known.clone() };
         let config = noq::ClientConfig::new(Arc::new(crypto));

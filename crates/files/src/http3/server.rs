@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use super::adapter::{BidiStream, Connection, Streams};
 use super::fields::Pseudo;
 use crate::hq::{MAX_REQUEST_BYTES, Refusal};
-use crate::server::{Asked, Entry, Outcome, Shared, Window, give, has_body, respond};
+use crate::server::{Asked, ConnectionGuard, Outcome, Shared, Window, give, has_body, respond};
 
 /// Unidirectional streams that a client of HTTP/3 must be allowed (RFC 9114 section 6.2).
 pub(crate) const UNI_STREAMS: u32 = 3;
@@ -41,7 +41,7 @@ pub(crate) async fn serve(
     peer: SocketAddr,
     connection: &noq::Connection,
     shared: &Arc<Shared>,
-    mut entry: Entry,
+    mut entry: ConnectionGuard,
     mut handshake_is_done: watch::Receiver<bool>,
 ) {
     let window = Arc::new(shared.window(connection));

@@ -5,16 +5,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fullpipe_noq_repairs::Guard;
+use fullpipe_noq_repairs::AmplificationLimit;
 use noq::{Connecting, Connection, ConnectionError, Endpoint, Incoming, VarInt, ZeroRttAccepted};
 use tokio::sync::watch;
 
 use super::admission::{Admission, HandshakeSlot, Slot, Verdict};
 use super::answer::{answer, refuse};
 use super::configs::Configs;
+use super::connection_set::ConnectionSet;
 use super::lanes::Lanes;
 use super::log::Log;
-use super::open::Open;
 use super::stats::{Counters, ServerStats};
 use super::window::{Budget, Window};
 use super::{Limits, OnAccept, OnRequest};
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     budget: Arc<Budget>,
     /// The most that one connection may have written and not acknowledged.
     send_window: u64,
-    guard: Guard,
+    guard: AmplificationLimit,
     configs: Configs,
     /// The time after which a silent connection over TCP is closed.
     pub(super) idle_timeout: Duration,
@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     /// Connections of HTTP/1.1.
     conversations: watch::Sender<usize>,
     ending: watch::Sender<bool>,
-    open: Open,
+    open: ConnectionSet,
 }
 
 /// Something that is counted as long as it lasts.
@@ -69,7 +69,7 @@ impl Shared {
         on_request: Option<OnRequest>,
         limits: Limits,
         transport: &TransportSettings,
-        guard: Guard,
+        guard: AmplificationLimit,
         configs: Configs,
     ) -> Self {
         let (log, budget) = (Log::new(limits.log_lines), Budget::new(limits.send_memory));
@@ -89,7 +89,7 @@ impl Shared {
             answers,
             conversations,
             ending: watch::Sender::new(false),
-            open: Open::default(),
+            open: ConnectionSet::default(),
         }
     }
 
@@ -118,7 +118,7 @@ impl Shared {
     }
 
     /// The connections whose protocol is known.
-    pub(super) fn open(&self) -> &Open {
+    pub(super) fn open(&self) -> &ConnectionSet {
         &self.open
     }
 

@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use super::answer::Outcome;
 use super::connection::Shared;
-use super::patient::Patient;
+use super::stall_timeout::StallTimeout;
 use super::{Asked, Server, has_body, respond};
 use crate::bulk::bulk_block;
 use crate::content::{BLOCK_BYTES, Body, SendError, read};
@@ -49,7 +49,7 @@ impl Server {
         shared.counters.admitted.add(1);
         let _conversation = shared.conversing();
         let limits = &shared.limits;
-        let mut stream = Patient::new(stream, limits.stall_timeout, shared.idle_timeout);
+        let mut stream = StallTimeout::new(stream, limits.stall_timeout, shared.idle_timeout);
         let service =
             service_fn(async |request| Ok::<_, Infallible>(answer(peer, &request, shared).await));
         let mut builder = http1::Builder::new();

@@ -6,15 +6,15 @@ mod by_name;
 mod conditions;
 mod configs;
 mod connection;
+mod connection_set;
 mod http;
 mod http1;
 mod lanes;
 mod limits;
 mod log;
-mod open;
-mod patient;
 mod range;
 mod record;
+mod stall_timeout;
 mod stats;
 mod window;
 
@@ -24,15 +24,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fullpipe_cc::Algorithm;
-use fullpipe_noq_repairs::{Guard, Notes, server_socket};
+use fullpipe_noq_repairs::{AmplificationLimit, NegotiationTable, server_socket};
 use noq::{AsyncUdpSocket, Connection, Endpoint, Runtime, VarInt};
 
 pub(crate) use answer::{Outcome, give};
 pub use configs::Arrival;
 pub(crate) use connection::Shared;
+pub(crate) use connection_set::ConnectionGuard;
 pub(crate) use http::{has_body, respond};
 pub use limits::Limits;
-pub(crate) use open::Entry;
 pub(crate) use record::Asked;
 pub use record::{OnRequest, RequestRecord};
 pub use stats::ServerStats;
@@ -219,8 +219,8 @@ impl Server {
         let address = socket.local_addr().map_err(ServeError::Socket)?;
         let secret = options.secret.map_or_else(Secret::random, Ok).map_err(ServeError::Secret)?;
         let keys = secret.at(address);
-        let guard = Guard::default();
-        let (versions, notes) = (options.versions.with_v1(), Notes::default());
+        let guard = AmplificationLimit::default();
+        let (versions, notes) = (options.versions.with_v1(), NegotiationTable::default());
         let crypto = tls.crypto(versions, &notes)?;
         let preferred_address = options.preferred_address;
         let mut config = noq::ServerConfig::with_crypto(crypto);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use fullpipe_noq_repairs::{Notes, ServerCrypto};
+use fullpipe_noq_repairs::{NegotiationTable, ServerCrypto};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use rustls::crypto::ring;
 use rustls::server::{
@@ -123,7 +123,7 @@ impl ServerTls {
     pub(crate) fn crypto(
         &self,
         versions: QuicVersions,
-        notes: &Notes,
+        notes: &NegotiationTable,
     ) -> Result<Arc<dyn noq::crypto::ServerConfig>, TlsError> {
         let suite = initial_suite().ok_or_else(|| setup("ring has no AES-128-GCM"))?;
         let (v1, v2) = (Arc::new(self.rustls()?), Arc::new(self.rustls()?));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fullpipe_noq_repairs::{ClientCrypto, Moved};
+use fullpipe_noq_repairs::{ClientCrypto, UpgradedServers};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -69,7 +69,7 @@ impl Verify {
         // Sent only by whoever asks for it; see `Connector::connect_early`.
         config.enable_early_data = true;
         let suite = initial_suite().ok_or_else(|| setup("ring has no AES-128-GCM"))?;
-        let moved = Moved::default();
+        let moved = UpgradedServers::default();
         Ok(ClientCrypto { tls: Arc::new(config), suite, versions, moved })
     }
 

@@ -18,7 +18,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use fullpipe_judge::program::judge::{Company, Course, Judged, Limits, View, Views, courses, text};
+use fullpipe_judge::program::judge::{
+    Competitor, Judged, Limits, TestPath, View, Views, courses, text,
+};
 use fullpipe_judge::program::{ProgramPath, WireRecord};
 
 /// A sender: its name, and what it puts on a path for so many seconds.
@@ -60,10 +62,10 @@ fn main() {
 }
 
 /// The verdicts on a sender. There is one connection on each path: those with others are left out.
-fn judge(run: Run, courses: &[&'static Course], limits: &Limits) -> Judged {
+fn judge(run: Run, courses: &[&'static TestPath], limits: &Limits) -> Judged {
     let (mut views, mut missing) = (Views::new(), BTreeMap::new());
     for course in courses {
-        if course.company != Company::Alone {
+        if course.company != Competitor::Alone {
             missing.insert(course.name, "this example has one connection".to_owned());
             continue;
         }

@@ -74,7 +74,7 @@ pub struct Start {
 
 /// The course of a flow, in steps of one length.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct Course {
+pub struct TimeSeries {
     /// The length of a step.
     pub step_s: f64,
     /// Data that was confirmed, or seen where confirmations cannot be read.
@@ -147,7 +147,7 @@ pub struct Figures {
     /// The beginning.
     pub start: Start,
     /// The course over time.
-    pub course: Course,
+    pub course: TimeSeries,
 }
 
 impl View<'_> {
@@ -164,7 +164,7 @@ impl View<'_> {
         }
     }
 
-    fn course(&self) -> Course {
+    fn course(&self) -> TimeSeries {
         let step_s = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 60.0, 600.0, 3600.0];
         let step_s = step_s.into_iter().find(|s| self.end_s / s <= 600.0).unwrap_or(86_400.0);
         let count = (self.end_s / step_s).ceil().max(1.0) as usize;
@@ -178,7 +178,7 @@ impl View<'_> {
         let steps = (0..count).map(|i| (i as f64 * step_s, (i + 1) as f64 * step_s));
         let most = |(from, to)| self.levels_in(from, to).iter().copied().reduce(f64::max);
         let again = self.flow.lost.iter().map(|l| (l.at_s, l.bytes));
-        Course {
+        TimeSeries {
             step_s,
             rate_mbps: self.rates(0.0, end, step_s).iter().map(|r| r * 8.0 / 1e6).collect(),
             inflight_bytes: steps.map(most).collect(),

@@ -33,7 +33,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::quic::KeyLog;
-pub use figures::{Course, Dip, Episode, Figures, Spread, Start};
+pub use figures::{Dip, Episode, Figures, Spread, Start, TimeSeries};
 use file::Frame;
 use flow::Flow;
 pub use flow::{Place, Unknown};

@@ -15,7 +15,7 @@ use nix::unistd::{SysconfVar, sysconf};
 use serde::Serialize;
 
 use super::install::{SERVED, SERVED_BYTES};
-use super::recipe::{Ends, FILES_DIR, Places, Recipe};
+use super::recipe::{Ends, FILES_DIR, Placeholders, Recipe};
 use fullpipe_lab::output::table::Table;
 use fullpipe_lab::process::Process;
 
@@ -146,7 +146,7 @@ pub fn bulk_once(
     stop: &AtomicBool,
 ) -> Result<BulkRun, String> {
     let port = free_port().map_err(|error| format!("no free port: {error}"))?;
-    let places = Places { root, itself, cc };
+    let places = Placeholders { root, itself, cc };
     let command = |template: &str| {
         let line = recipe.filled(template, places);
         let line = line.replace("{server}", "127.0.0.1").replace("{port}", &port.to_string());

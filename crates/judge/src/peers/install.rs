@@ -8,7 +8,7 @@ use std::{env, fs, io, thread, time};
 use nix::unistd::{AccessFlags, access};
 use serde::{Deserialize, Serialize};
 
-use super::recipe::{CERTIFICATE, FILES_DIR, KEY, Places, Recipe};
+use super::recipe::{CERTIFICATE, FILES_DIR, KEY, Placeholders, Recipe};
 use fullpipe_lab::process::Process;
 
 /// Record of an installation, in its folder.
@@ -133,7 +133,7 @@ pub fn install(
         let file = dir.join(name);
         fs::write(&file, text).map_err(io_at(&file))?;
     }
-    let places = Places::new(root, itself);
+    let places = Placeholders::new(root, itself);
     for command in &recipe.install {
         let command = recipe.filled(command, places);
         tell(&command);
@@ -194,7 +194,7 @@ fn says(
     itself: &Path,
     stop: &AtomicBool,
 ) -> Result<String, NotInstalled> {
-    let command = recipe.filled(&recipe.says, Places::new(root, itself));
+    let command = recipe.filled(&recipe.says, Placeholders::new(root, itself));
     let dir = root.join(&recipe.name);
     let dir = if dir.is_dir() { dir.as_path() } else { Path::new("/") };
     let said = run_in(dir, &command, stop)?;

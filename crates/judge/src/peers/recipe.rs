@@ -166,7 +166,7 @@ fn unknown(name: &str, all: impl Iterator<Item = String>) -> UnknownSender {
 
 /// Values for the places of a recipe.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Places<'a> {
+pub(super) struct Placeholders<'a> {
     /// The folder of all peers.
     pub(super) root: &'a Path,
     /// This program.
@@ -174,7 +174,7 @@ pub(super) struct Places<'a> {
     pub(super) cc: &'a str,
 }
 
-impl<'a> Places<'a> {
+impl<'a> Placeholders<'a> {
     /// Those of a command in which no congestion control is chosen.
     pub(super) fn new(root: &'a Path, itself: &'a Path) -> Self {
         Self { root, itself, cc: "" }
@@ -195,7 +195,7 @@ impl Recipe {
         let command = self.interop.as_ref()?.replace("{endpoint}", &path(endpoint));
         let scripts = endpoint.parent().unwrap_or(Path::new("/"));
         let command = command.replace("{scripts}", &path(scripts));
-        let command = self.filled(&command, Places::new(root, itself));
+        let command = self.filled(&command, Placeholders::new(root, itself));
         // The runner asks each end for a qlog; a build of this program without them would refuse
         // that.
         Some(match self.name == OWN && !Part::Qlog.is_built() {
@@ -220,7 +220,7 @@ impl Recipe {
     }
 
     /// A command with its places filled: those of a flow's program stay.
-    pub(super) fn filled(&self, command: &str, places: Places<'_>) -> String {
+    pub(super) fn filled(&self, command: &str, places: Placeholders<'_>) -> String {
         let path = |path: &Path| quoted(&path.to_string_lossy());
         command
             .replace("{dir}", &path(&places.root.join(&self.name)))
@@ -252,7 +252,8 @@ mod tests {
         assert!(recipes().len() >= 8);
         for recipe in recipes() {
             assert!(!recipe.cc.is_empty(), "{}", recipe.name);
-            let places = Places { root: Path::new("/a b"), itself: Path::new("/c/d"), cc: "x" };
+            let places =
+                Placeholders { root: Path::new("/a b"), itself: Path::new("/c/d"), cc: "x" };
             let commands =
                 recipe.install.iter().chain([&recipe.says, &recipe.server, &recipe.client]);
             let bulk = [&recipe.bulk.memory, &recipe.bulk.file].into_iter().flatten();

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use super::NotInstalled;
 use super::install::prepare;
 use super::outcome::{PeerPath, PeerRun};
-use super::recipe::{Places, Recipe};
+use super::recipe::{Placeholders, Recipe};
 use fullpipe_lab::Progress;
 use fullpipe_lab::backend::{BackendChoice, RunError};
 use fullpipe_lab::plan::Plan;
@@ -95,7 +95,7 @@ pub fn plan_of(
     copies: u64,
     options: &PeersOptions<'_>,
 ) -> Result<Plan, String> {
-    let places = Places { root: options.root, itself: options.itself, cc };
+    let places = Placeholders { root: options.root, itself: options.itself, cc };
     // A text of JSON is one of TOML.
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let text = format!(
@@ -117,7 +117,7 @@ pub fn plan_of(
 /// The commands of a sender's server and client for `fullpipe judge`, which has `{host}` and
 /// `{port}` for places.
 pub fn commands_of(recipe: &Recipe, cc: &str, options: &PeersOptions<'_>) -> (String, Vec<String>) {
-    let places = Places { root: options.root, itself: options.itself, cc };
+    let places = Placeholders { root: options.root, itself: options.itself, cc };
     let filled = |command: &str| {
         let filled = recipe.filled(command, places);
         filled.replace("{server}", "{host}").replace("{duration}", LONGER_THAN_JUDGED)

@@ -3,31 +3,31 @@
 //!
 //! The path model sees every packet, and nothing of the program: all figures are the wire's.
 
+#[cfg(target_os = "linux")]
+mod competing_flow;
 pub mod judge;
+mod location;
 mod options;
+mod packet_log;
 mod page;
 mod path;
-mod place;
-mod record;
 mod result;
-#[cfg(target_os = "linux")]
-mod rival;
 mod run;
+mod sampler;
 mod server;
-mod watch;
 
+#[cfg(target_os = "linux")]
+pub use competing_flow::CompetingFlow;
 pub use fullpipe_emu::{Rebinding, Rebound};
+pub use location::{Link, ProgramPlace, check, check_inside};
 pub use options::PathOptions;
+pub use packet_log::{Fate, MOST_PACKETS, WirePacket, WireRecord};
 pub use page::{drawing, page};
 pub use path::ProgramPath;
-pub use place::{Link, ProgramPlace, check, check_inside};
-pub use record::{Fate, MOST_PACKETS, WirePacket, WireRecord};
 pub use result::{Ended, PcapResult, ProgramResult, RelayResult, ServerResult, WayResult, table};
-#[cfg(target_os = "linux")]
-pub use rival::Rival;
-pub use run::{Beside, ProgramRequest, RivalWay, run, settle, surround};
+pub use run::{Beside, CompetingDirection, ProgramRequest, run, settle, surround};
+pub use sampler::{ProgramSample, Watch};
 pub use server::listening;
-pub use watch::{ProgramSample, Watch};
 
 /// The variable of the command's environment that has the address behind the path: of this machine,
 /// inside another link of the outermost machine, or of the relay.

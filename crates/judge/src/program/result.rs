@@ -10,9 +10,9 @@ use fullpipe_emu::{CaptureReport, DirectionReport, LinkReport};
 use fullpipe_path::RateConfig;
 use serde::{Deserialize, Serialize};
 
+use super::packet_log::WireRecord;
 use super::path::{ProgramPath, first_rate};
-use super::record::WireRecord;
-use super::watch::ProgramSample;
+use super::sampler::ProgramSample;
 use fullpipe_lab::formulas::ratio;
 use fullpipe_lab::metrics::Figures;
 use fullpipe_lab::observe::EmulatorRecord;

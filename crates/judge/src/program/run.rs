@@ -13,14 +13,14 @@ use fullpipe_cc::Duration;
 use fullpipe_emu::Rebinding;
 use nix::sys::signal::Signal;
 
-use super::path::ProgramPath;
-use super::place::{Link, ProgramPlace};
-use super::record::WireRecord;
-use super::result::{Ended, ProgramResult, RelayResult};
 #[cfg(target_os = "linux")]
-use super::rival::Rival;
+use super::competing_flow::CompetingFlow;
+use super::location::{Link, ProgramPlace};
+use super::packet_log::WireRecord;
+use super::path::ProgramPath;
+use super::result::{Ended, ProgramResult, RelayResult};
+use super::sampler::Watch;
 use super::server::Server;
-use super::watch::Watch;
 use super::{HOST_PLACE, HOST_VARIABLE, HOST6_PLACE, HOST6_VARIABLE, PORT_PLACE, SERVER_PORT};
 use fullpipe_lab::backend::RunError;
 use fullpipe_lab::observe::Progress;
@@ -55,7 +55,7 @@ pub struct ProgramRequest<'a> {
     /// Others that run there from the start of that one to its end.
     pub beside: &'a [Beside],
     /// A flow of the kernel's CUBIC beside the command, in this direction; a relay has none.
-    pub rival: Option<RivalWay>,
+    pub rival: Option<CompetingDirection>,
     /// The number of packets of each direction that are recorded, from the first on.
     pub record: usize,
     /// True if its output goes to stderr, so that stdout is for the results.
@@ -81,7 +81,7 @@ pub struct Beside {
 
 /// The direction of a rival's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RivalWay {
+pub enum CompetingDirection {
     /// As what the command sends.
     Up,
     /// As what the command receives.
@@ -129,7 +129,7 @@ pub fn run(request: ProgramRequest<'_>) -> Result<ProgramResult, RunError> {
     let link = link.go()?;
     let words: Vec<OsString> = command.iter().map(|word| with_address(word)).collect();
     #[cfg(target_os = "linux")]
-    let rival = rival.map(|way| Rival::start(&link, way)).transpose()?;
+    let rival = rival.map(|way| CompetingFlow::start(&link, way)).transpose()?;
     let begun = Instant::now();
     let mut process = start(&link, &words, output_on_stderr)?;
     let mut others = Vec::new();

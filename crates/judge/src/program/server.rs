@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::place::Link;
+use super::location::Link;
 use super::result::{Ended, ServerResult};
 use super::run::surround;
 use fullpipe_lab::backend::RunError;

@@ -11,7 +11,7 @@ use std::thread;
 use fullpipe_cc::{Algorithm, CustomAlgorithm};
 use fullpipe_judge::capture::{Choice, Place, Story};
 use fullpipe_judge::program::judge::{
-    Course, Judged, Kind, Limits, Looks, Sender, Views, courses, simulate,
+    Judged, Kind, Limits, Looks, Sender, TestPath, Views, courses, simulate,
 };
 
 use crate::captured::{At, Transfer, capture};
@@ -26,7 +26,7 @@ struct Captured {
 }
 
 fn captured(transfer: &Transfer, course: &str) -> Captured {
-    let path = Course::named(course).expect("a course").path(false).expect("a path");
+    let path = TestPath::named(course).expect("a course").path(false).expect("a path");
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("x.pcap");
     capture(transfer, &path, &file);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use fullpipe_cc::Instant;
 use fullpipe_judge::capture::{Choice, Place, Story};
-use fullpipe_judge::program::judge::Course;
+use fullpipe_judge::program::judge::TestPath;
 
 use crate::captured::{At, Pcap};
 use crate::qlogs::{self, noq};
@@ -117,7 +117,7 @@ pub(crate) fn keep<P: Peer>(kept: Kept, dir: &Path, pair: impl FnOnce() -> (P, P
     let tap = |is_its| (at == is_its).then(|| Pcap::create(&pcap, snap));
     let server = Tapped { peer: server, pcap: tap(At::Sender), ends: [1, 2], together };
     let client = Tapped { peer: client, pcap: tap(At::Receiver), ends: [2, 1], together };
-    let path = Course::named(course).expect("a course").path(false).expect("a path");
+    let path = TestPath::named(course).expect("a course").path(false).expect("a path");
     drop(world::run(&path, seconds, (server, client)));
     fs::write(&keys, &*secrets.0.lock().expect("nobody panics")).expect("written");
     [pcap, keys]

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fullpipe_judge::capture::{Choice, Place, Story};
-use fullpipe_judge::program::judge::{Course, Kind};
+use fullpipe_judge::program::judge::{Kind, TestPath};
 use serde_json::{Value, json};
 
 use crate::world;
@@ -78,7 +78,7 @@ pub(crate) fn logs(cc: &str, course: &str, seconds: u64, dir: &Path) -> [PathBuf
 
 fn logs_by(is_noqs: bool, cc: &str, course: &str, seconds: u64, dir: &Path) -> [PathBuf; 2] {
     LOGS.set((dir.to_owned(), is_noqs));
-    let path = Course::named(course).expect("a course").path(false).expect("a path");
+    let path = TestPath::named(course).expect("a course").path(false).expect("a path");
     drop(world::run(&path, seconds, noq::pair(cc)));
     let files = fs::read_dir(dir).expect("a directory");
     let files: Vec<PathBuf> = files.map(|f| f.expect("a file").path()).collect();

@@ -9,8 +9,8 @@ use std::sync::{LazyLock, Once};
 use std::thread;
 
 use fullpipe_judge::program::judge::{
-    COURSES, Company, Course, Grade, Judged, Kind, Limits, Sender, Views, courses, junit, page,
-    simulate, text,
+    COURSES, Competitor, Grade, Judged, Kind, Limits, Sender, TestPath, Views, courses, junit,
+    page, simulate, text,
 };
 
 use crate::planted;
@@ -141,7 +141,7 @@ fn whole_and_quick_verdicts_stay_within_their_time() {
     for course in &COURSES {
         course.path(true).expect("a path for data that goes up");
         course.path(false).expect("and for data that comes down");
-        assert!(course.company == Company::Alone || !course.quick);
+        assert!(course.company == Competitor::Alone || !course.quick);
     }
 }
 
@@ -174,7 +174,7 @@ fn a_verdict_is_a_table_test_cases_and_a_page() {
 fn a_verdict_on_a_given_path_is_by_what_ours_do_there() {
     let path = "[path]\ntrace = \"lte\"\nrtt = \"80ms\"\nbuffer = \"2bdp\"\nup = [{ bottleneck = { rate = \"5mbit\" } }]\n";
     let given =
-        Course::given("lte 80ms".to_owned(), path.to_owned(), std::path::Path::new(""), 3, 20);
+        TestPath::given("lte 80ms".to_owned(), path.to_owned(), std::path::Path::new(""), 3, 20);
     for course in [given.clone(), given.upwards()] {
         let limits = Limits::simulate(&[&course], &STOP, |_| ()).expect("nobody stops it");
         let judged = |flow: &str| {

@@ -8,7 +8,7 @@ use fullpipe_path::{ElementConfig, PathStats, RateConfig};
 use fullpipe_traffic::{Application, SenderStats, Tally};
 
 use super::{Backend, Request, RunError};
-use crate::observe::{ByFlow, FlowTimes, Mark, Observations};
+use crate::observe::{ByFlow, Checkpoint, FlowTimes, Observations};
 use crate::scenario::{Cc, Feature, LinkKind, Scenario};
 
 pub(super) struct Toy;
@@ -68,7 +68,7 @@ impl Backend for Toy {
             let sent = SenderStats { sent_bytes: each, ..SenderStats::default() };
             let mut link = PathStats::default();
             link.carried.bytes = rate.bytes_in(t);
-            Mark {
+            Checkpoint {
                 at: t,
                 taken: t,
                 received: vec![each; flows],

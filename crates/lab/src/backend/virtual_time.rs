@@ -9,7 +9,8 @@ use fullpipe_traffic::{SenderStats, Tally};
 
 use super::{Request, RunError};
 use crate::observe::{
-    ByFlow, FlowSample, FlowTimes, Mark, Observations, Pace, PathNow, Recorder, STALL,
+    ByFlow, Checkpoint, FlowSample, FlowTimes, Observations, PathNow, ProgressTicker, Recorder,
+    STALL,
 };
 use crate::scenario::Scenario;
 
@@ -88,7 +89,7 @@ pub(super) fn run(
     }
     let flows = scenario.flows.len();
     let mut recorder = Recorder::new(request.sampling, scenario.interval, scenario.duration, flows);
-    let mut pace = Pace::new(scenario.extent());
+    let mut pace = ProgressTicker::new(scenario.extent());
     let mut moments = request.moments.iter().copied().peekable();
     let mut marks = vec![mark(world)];
     let mut now = Duration::ZERO;
@@ -177,10 +178,10 @@ fn received(world: &impl World) -> Vec<u64> {
 }
 
 /// Queueing delays are missing: packets that have left the queue by now are still under way.
-fn mark(world: &mut impl World) -> Mark {
+fn mark(world: &mut impl World) -> Checkpoint {
     let (flows, links) = (0..world.flows(), 0..world.links());
     let now = since(world.now());
-    Mark {
+    Checkpoint {
         at: now,
         taken: now,
         received: received(world),

@@ -5,16 +5,16 @@
 //! it can tell of any algorithm that anybody drives; [`tell()`] drives a flow of a plan in the
 //! simulator and looks after every event, or looks at it every few milliseconds of real time.
 
-mod tell;
-mod why;
-mod words;
+mod drive;
+mod reasons;
+mod render;
 
 use fullpipe_cc::{Duration, Instant, Snapshot};
 use serde::Serialize;
 
 use crate::formulas::{millis, millis_of, ratio, seconds};
 
-pub use tell::{ExplainError, tell};
+pub use drive::{ExplainError, tell};
 
 /// True properties of a path, independent of an algorithm's model.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -166,7 +166,7 @@ pub struct Narrator {
 impl Narrator {
     /// Begins with what the flow shows before it sends.
     pub fn new(truth: Truth, now: Instant, snapshot: Snapshot) -> Self {
-        let why = why::began(&snapshot);
+        let why = reasons::began(&snapshot);
         let stay = Stay { since: now, why, first: snapshot, sums: Sums::default() };
         let before = (now, snapshot);
         Self { truth, start: now, before, stay, chapters: Vec::new(), all: Sums::default() }
@@ -180,13 +180,13 @@ impl Narrator {
         self.stay.sums.add(time, waiting, before.inflight);
         self.all.add(time, waiting, before.inflight);
         if snapshot.state != before.state {
-            let seen = why::StateChange {
+            let seen = reasons::StateChange {
                 before: &before,
                 after: snapshot,
                 entered: &self.stay.first,
                 lasted: now.since(self.stay.since),
             };
-            let why = why::changed(&seen, &self.truth);
+            let why = reasons::changed(&seen, &self.truth);
             let next = Stay { since: now, why, first: *snapshot, sums: Sums::default() };
             let stay = std::mem::replace(&mut self.stay, next);
             self.close(stay, now, snapshot);

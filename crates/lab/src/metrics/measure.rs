@@ -14,7 +14,7 @@ use super::{
     Figures, FlowResult, Level, Metric, Probe, RunResult, Scope, SeriesValues, Stat, Which, Window,
 };
 use crate::formulas::{bits_per_sec, jain, millis_of, ratio, seconds};
-use crate::observe::{ByFlow, FlowOnLink, Mark, Observations, SeriesRow};
+use crate::observe::{ByFlow, Checkpoint, FlowOnLink, Observations, SeriesRow};
 use crate::scenario::{Flow, Scenario};
 
 /// The run, its scenario, and what is asked of it beside its metrics.
@@ -187,8 +187,8 @@ static NONE: Tally = Tally::new();
 /// Interval between two marks.
 struct Span<'a> {
     all: &'a Measurement<'a>,
-    a: &'a Mark,
-    b: &'a Mark,
+    a: &'a Checkpoint,
+    b: &'a Checkpoint,
     from: Duration,
     to: Duration,
 }

@@ -51,7 +51,7 @@ impl PathNow {
 
 /// Size of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Extent {
+pub(crate) struct RunLimits {
     pub(crate) flows: usize,
     /// It ends after this time at the latest, counted from the first request.
     pub(crate) duration: Option<Duration>,
@@ -59,7 +59,7 @@ pub(crate) struct Extent {
     pub(crate) bytes: u64,
 }
 
-impl Extent {
+impl RunLimits {
     /// The share of the run that is done, from 0 to 1.
     fn done(&self, elapsed: Duration, received: u64) -> f64 {
         let (part, whole) = match self.duration {
@@ -71,8 +71,8 @@ impl Extent {
 }
 
 /// Tells a watcher about ten times a second where a run stands, and notices when nothing arrives.
-pub(crate) struct Pace {
-    extent: Extent,
+pub(crate) struct ProgressTicker {
+    extent: RunLimits,
     told: Option<time::Instant>,
     /// Time of that call in the run, and the bytes that each flow had received by then.
     before: (Duration, Vec<u64>),
@@ -80,8 +80,8 @@ pub(crate) struct Pace {
     arrived: (Duration, u64),
 }
 
-impl Pace {
-    pub(crate) fn new(extent: Extent) -> Self {
+impl ProgressTicker {
+    pub(crate) fn new(extent: RunLimits) -> Self {
         let before = (Duration::ZERO, vec![0; extent.flows]);
         Self { extent, told: None, before, arrived: (Duration::ZERO, 0) }
     }

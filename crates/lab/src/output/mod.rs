@@ -1,26 +1,26 @@
 //! Results for people and programs: tables, JSON, Parquet, qlog and pages.
 
+mod atomic_file;
 mod json;
 pub mod kept;
 pub mod page;
 #[cfg_attr(not(feature = "parquet"), path = "no_parquet.rs")]
 mod parquet;
+mod parquet_tables;
 pub mod plot;
 #[cfg_attr(not(feature = "qlog"), path = "no_qlog.rs")]
 mod qlog;
 mod store;
 pub mod table;
-mod tables;
 mod text;
-mod whole;
 
 pub use json::{BaselineError, Reports, SCHEMA_VERSION, ScenarioReport};
+pub use parquet_tables::{Cells, Columns, Table, tables, write};
 pub use qlog::QlogDir;
 pub use store::{StoreError, create_dir, file_name_of};
-pub use tables::{Cells, Columns, Table, tables, write};
 pub use text::{csv, csv_of, junit};
 
 pub(crate) use kept::RESULTS;
+pub(crate) use parquet_tables::write_scenario;
 pub(crate) use qlog::Qlog;
 pub(crate) use store::write_whole;
-pub(crate) use tables::write_scenario;

@@ -4,8 +4,8 @@
 use std::io;
 use std::path::Path;
 
+use super::parquet_tables::Columns;
 use super::store::StoreError;
-use super::tables::Columns;
 use crate::parts::{NotBuilt, Part};
 
 pub(super) fn write_table(path: &Path, _: &Columns) -> Result<(), StoreError> {

@@ -1,6 +1,6 @@
 //! The page of results: one HTML file that needs no network, and nothing beside it.
 
-mod course;
+mod time_series;
 
 use std::fmt::Write as _;
 use std::io::{self, Read as _, Write as _};
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use super::atomic_file::Temporary;
 use super::json::ScenarioReport;
 use super::plot::{Drawing, Kind, PlotError, Scale, colour, svg};
 use super::table;
-use super::whole::Temporary;
 
 /// A report that cannot be written: one line.
 #[derive(Debug, thiserror::Error)]
@@ -184,7 +184,7 @@ fn numbers(values: &[f64]) -> Vec<serde_json::Value> {
 
 /// The drawings of a scenario's runs, each with a title that may be empty.
 pub fn drawings(report: &ScenarioReport) -> Vec<(String, Drawing)> {
-    course::groups(report).into_iter().map(|group| (group.title, group.drawing)).collect()
+    time_series::groups(report).into_iter().map(|group| (group.title, group.drawing)).collect()
 }
 
 /// The whole page.
@@ -238,7 +238,7 @@ fn section(page: &mut String, number: usize, report: &ScenarioReport) -> Result<
         let _ = writeln!(page, "<h3>Flows of {}</h3>", escape(&place));
         html_table(page, &table::flows(run));
     }
-    for (i, group) in course::groups(report).iter().enumerate() {
+    for (i, group) in time_series::groups(report).iter().enumerate() {
         if !group.title.is_empty() {
             let _ = writeln!(page, "<h3>{}</h3>", escape(&group.title));
         }

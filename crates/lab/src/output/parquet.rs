@@ -12,8 +12,8 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
+use super::parquet_tables::{Cells, Columns};
 use super::store::{StoreError, write_whole};
-use super::tables::{Cells, Columns};
 
 /// A reader takes a row group into memory at once.
 const ROWS_OF_A_GROUP: usize = 1 << 20;

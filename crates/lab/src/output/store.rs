@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::whole::Temporary;
+use super::atomic_file::Temporary;
 
 /// No file system takes names much beyond 200 bytes; a qlog's has two of these and two numbers.
 const NAME_BYTES: usize = 80;

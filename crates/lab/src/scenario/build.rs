@@ -15,7 +15,7 @@ use super::program::ProgramFlow;
 use super::routes::{Routes, ends};
 use super::schema::{Document, FlowTable, Sender};
 use super::{Cc, Feature, MAX_FLOWS, MAX_NAME, MAX_ROWS, Need, Receiver};
-use crate::observe::{Extent, MAX_OWN_DISTRIBUTIONS};
+use crate::observe::{MAX_OWN_DISTRIBUTIONS, RunLimits};
 
 /// A run to carry out: links and flows, and its duration.
 #[derive(Clone, Debug)]
@@ -56,13 +56,13 @@ impl Flow {
 
 impl Scenario {
     /// Size of a run.
-    pub(crate) fn extent(&self) -> Extent {
+    pub(crate) fn extent(&self) -> RunLimits {
         let bytes = self.config.flows.iter().map(|flow| match flow.application {
             Application::Bytes(n) => n,
             _ => 0,
         });
         let bytes = bytes.fold(0, u64::saturating_add);
-        Extent { flows: self.flows.len(), duration: self.duration, bytes }
+        RunLimits { flows: self.flows.len(), duration: self.duration, bytes }
     }
 }
 

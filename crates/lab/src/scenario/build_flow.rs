@@ -14,8 +14,8 @@ use super::error::Wrong;
 use super::quantity::{Room, Time};
 use super::routes::Routes;
 use super::schema::{
-    App, CrossTable, Cubic, FlowTable, Late, Marks, OnOff, Pacer, RateLimited, RequestResponse,
-    ShortFlows, Spacing, Way,
+    App, CrossTable, Cubic, EcnMode, FlowTable, LossDetection, OnOff, Pacer, RateLimited,
+    RequestResponse, ShortFlows, Spacing, Way,
 };
 use super::{Cc, Protocol};
 use crate::units::show_duration;
@@ -149,9 +149,9 @@ pub(super) fn flow_config(
         return Err(Wrong::new(format!("{field}.ack_every"), "0 is never; write at least 1"));
     }
     (flow.ecn, flow.cc.ecn) = match table.ecn {
-        Marks::Off => (Ecn::NotEct, false),
-        Marks::Classic => (Ecn::Ect0, false),
-        Marks::L4s => (Ecn::Ect1, true),
+        EcnMode::Off => (Ecn::NotEct, false),
+        EcnMode::Classic => (Ecn::Ect0, false),
+        EcnMode::L4s => (Ecn::Ect1, true),
     };
     flow.stop = table.stop.map(|t| t.0);
     flow.extra_rtt = table.extra_rtt.map_or(Duration::ZERO, |t| t.0);
@@ -246,8 +246,8 @@ fn tcp_config(table: &FlowTable, field: &str) -> Result<TcpConfig, Wrong> {
     Ok(TcpConfig {
         reordering: match table.reordering {
             None => standard.reordering,
-            Some(Late::Rack) => Reordering::Rack,
-            Some(Late::Threshold) => Reordering::Threshold,
+            Some(LossDetection::Rack) => Reordering::Rack,
+            Some(LossDetection::Threshold) => Reordering::Threshold,
         },
         rto_min: table.rto_min.map_or(standard.rto_min, |t| t.0),
         idle_restart: table.idle_restart.unwrap_or(standard.idle_restart),

@@ -4,7 +4,7 @@ use fullpipe_cc::Duration;
 
 use super::build_net::Net;
 use super::elements::Element;
-use super::schema::{Document, FlowTable, Marks, Way};
+use super::schema::{Document, EcnMode, FlowTable, Way};
 use super::{Feature, Need};
 
 /// A handshake gives up on a longer round trip.
@@ -66,7 +66,7 @@ pub(super) fn settings(flow: &FlowTable) -> [(&'static str, bool); 29] {
         ("startup_cwnd_gain", flow.startup_cwnd_gain.is_some()),
         ("ack_every", flow.ack_every.is_some()),
         ("ack_delay", flow.ack_delay.is_some()),
-        ("ecn", flow.ecn != Marks::Off),
+        ("ecn", flow.ecn != EcnMode::Off),
         ("send_buffer", flow.send_buffer.is_some()),
         ("receive_window", flow.receive_window.is_some()),
         ("extra_rtt", flow.extra_rtt.is_some()),

@@ -217,7 +217,7 @@ pub(super) struct FlowTable {
     pub(super) ack_every: Option<u32>,
     pub(super) ack_delay: Option<Time>,
     #[serde(default)]
-    pub(super) ecn: Marks,
+    pub(super) ecn: EcnMode,
     pub(super) send_buffer: Option<Room>,
     pub(super) receive_window: Option<Room>,
     /// The window's start, from which it grows to `receive_window`.
@@ -235,7 +235,7 @@ pub(super) struct FlowTable {
     pub(super) pacer: Option<Pacer>,
     pub(super) handshake: Option<bool>,
     pub(super) quick_acks: Option<u32>,
-    pub(super) reordering: Option<Late>,
+    pub(super) reordering: Option<LossDetection>,
     pub(super) rto_min: Option<Time>,
     pub(super) idle_restart: Option<bool>,
     pub(super) prr: Option<bool>,
@@ -290,7 +290,7 @@ impl Default for FlowTable {
             startup_cwnd_gain: None,
             ack_every: None,
             ack_delay: None,
-            ecn: Marks::Off,
+            ecn: EcnMode::Off,
             send_buffer: None,
             receive_window: None,
             receive_window_initial: None,
@@ -349,7 +349,7 @@ pub(super) enum Pacer {
 /// TCP's method to distinguish lost packets from late ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Late {
+pub(super) enum LossDetection {
     Rack,
     Threshold,
 }
@@ -375,7 +375,7 @@ pub(super) enum Cubic {
 /// A flow's understanding of marks, and its response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Marks {
+pub(super) enum EcnMode {
     #[default]
     Off,
     /// As a loss.

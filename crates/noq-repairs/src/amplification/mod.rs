@@ -1,8 +1,8 @@
 //! The anti-amplification limit of a server, as a filter at its socket: what noq never gets to see,
 //! and what it may not send.
 
-mod guard;
-mod paths;
+mod limit;
+mod path_validation;
 mod peer;
 
 use std::net::SocketAddr;
@@ -17,11 +17,11 @@ use noq::udp::Transmit;
 use crate::filter::{Filter, NotTaken, OnReceive, OnSend, Outgoing};
 use crate::wire::V1;
 use crate::wire::header::{MIN_INITIAL_BYTES, long_version};
-pub use guard::Guard;
-use guard::Permit;
+use limit::Allowance;
+pub use limit::AmplificationLimit;
 pub use peer::Peer;
 
-impl Guard {
+impl AmplificationLimit {
     /// The filter of a server's socket.
     pub(crate) fn filter(&self) -> Box<dyn Filter> {
         Box::new(Guarded { guard: self.clone(), senders: AtomicUsize::new(0) })
@@ -30,7 +30,7 @@ impl Guard {
 
 #[derive(Debug)]
 struct Guarded {
-    guard: Guard,
+    guard: AmplificationLimit,
     /// Senders so far.
     senders: AtomicUsize,
 }
@@ -71,7 +71,7 @@ fn is_acceptable(datagram: &[u8]) -> bool {
 
 #[derive(Debug)]
 struct Sender {
-    guard: Guard,
+    guard: AmplificationLimit,
     is_endpoints: bool,
     /// The connection, once it has sent something.
     peer: Option<Arc<Peer>>,
@@ -135,11 +135,11 @@ impl Outgoing for Sender {
         }
         self.permitted = Permitted::ByPeer;
         match self.peer.as_ref().and_then(|peer| peer.permit(to, contents)) {
-            Some(Permit::Yes) => OnSend::Keep,
-            Some(Permit::Instead(small)) => {
+            Some(Allowance::Yes) => OnSend::Keep,
+            Some(Allowance::Instead(small)) => {
                 OnSend::Rewrite { destination: to, contents: Some(small) }
             }
-            Some(Permit::No) | None => OnSend::Drop,
+            Some(Allowance::No) | None => OnSend::Drop,
         }
     }
 

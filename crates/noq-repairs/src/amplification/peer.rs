@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::BytesMut;
 use noq::crypto::CryptoError;
 
-use super::guard::{FACTOR, Guard, Permit};
+use super::limit::{Allowance, AmplificationLimit, FACTOR};
 use crate::layer::{TAG_BYTES, Tag};
 use crate::wire::frames::{PATH_FRAME_BYTES, PATH_RESPONSE, without_acks};
 
@@ -47,7 +47,7 @@ pub(super) struct Challenge {
 /// One connection.
 #[derive(Debug)]
 pub struct Peer {
-    guard: Guard,
+    guard: AmplificationLimit,
     /// The peer's address in the handshake, the only one that it can have there (RFC 9000
     /// section 9).
     first: SocketAddr,
@@ -88,7 +88,7 @@ struct Address {
 }
 
 impl Peer {
-    pub(super) fn new(guard: Guard, first: SocketAddr) -> Self {
+    pub(super) fn new(guard: AmplificationLimit, first: SocketAddr) -> Self {
         let state = State {
             ids: Vec::new(),
             addresses: Vec::new(),
@@ -229,7 +229,7 @@ impl Peer {
 
     /// The permission to send this datagram now; it then counts as sent. `None` in a handshake,
     /// which the guard counts.
-    pub(super) fn permit(&self, to: SocketAddr, datagram: &[u8]) -> Option<Permit> {
+    pub(super) fn permit(&self, to: SocketAddr, datagram: &[u8]) -> Option<Allowance> {
         let mut state = self.state();
         if state.addresses.is_empty() {
             return None;
@@ -247,7 +247,7 @@ impl Peer {
         }
         // Nobody sends to an address that nothing came from.
         let Some(address) = state.addresses.iter_mut().find(|one| one.address == to) else {
-            return Some(Permit::No);
+            return Some(Allowance::No);
         };
         if asks_anew && std::mem::take(&mut address.validated) {
             self.generation.fetch_add(1, Ordering::Relaxed);
@@ -255,9 +255,9 @@ impl Peer {
         let small = challenge.as_ref().and_then(|challenge| challenge.small.as_deref());
         let permit = address.permit(datagram, small);
         if let Some(challenge) = challenge
-            && permit != Permit::No
+            && permit != Allowance::No
         {
-            state.asked(challenge, to, matches!(permit, Permit::Instead(_)));
+            state.asked(challenge, to, matches!(permit, Allowance::Instead(_)));
         }
         Some(permit)
     }
@@ -346,22 +346,22 @@ impl Address {
         self.validated && self.address == to
     }
 
-    fn permit(&mut self, datagram: &[u8], small: Option<&[u8]>) -> Permit {
+    fn permit(&mut self, datagram: &[u8], small: Option<&[u8]>) -> Allowance {
         if self.validated {
-            return Permit::Yes;
+            return Allowance::Yes;
         }
         let left = (FACTOR * self.received).saturating_sub(self.sent);
         let fits = |datagram: &[u8]| datagram.len() as u64 <= left;
         if fits(datagram) {
             self.sent += datagram.len() as u64;
-            return Permit::Yes;
+            return Allowance::Yes;
         }
         match small.filter(|small| fits(small)) {
             Some(small) => {
                 self.sent += small.len() as u64;
-                Permit::Instead(small.to_vec())
+                Allowance::Instead(small.to_vec())
             }
-            None => Permit::No,
+            None => Allowance::No,
         }
     }
 }

@@ -39,7 +39,7 @@ const PING_AGAIN: Duration = Duration::from_millis(5);
 
 /// One connection's move, shared by its packet protection, its socket and the task that drives it.
 #[derive(Clone, Debug)]
-pub struct Move(Arc<Inner>);
+pub struct PreferredAddressMigration(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -56,7 +56,7 @@ enum Phase {
     /// The preferred address is probed.
     Probing,
     /// Everything goes to the preferred address.
-    Moved,
+    UpgradedServers,
     /// There is none, or no answer came from there.
     Stays,
 }
@@ -74,7 +74,7 @@ struct State {
     probe: Option<(Tag, Vec<u8>)>,
 }
 
-impl Move {
+impl PreferredAddressMigration {
     /// One away from this address of the server, if the server wants it.
     pub fn new(server: SocketAddr) -> Self {
         let phase = watch::Sender::new(Phase::Waiting);
@@ -111,7 +111,7 @@ impl Move {
             let weak = connection.weak_handle();
             drop(connection);
             self.probe(&weak).await;
-            if self.phase() == Phase::Moved {
+            if self.phase() == Phase::UpgradedServers {
                 tracing::debug!(server = %self.0.server, to = ?self.state().address, "moved");
                 // noq takes its next connection ID, which is the offer's, and retires the first.
                 endpoint.handle_network_change(None);
@@ -195,7 +195,7 @@ impl State {
     }
 }
 
-impl Layer for Move {
+impl Layer for PreferredAddressMigration {
     const SEES_DATA: bool = true;
 
     type Second = Vec<u8>;
@@ -204,7 +204,7 @@ impl Layer for Move {
         match self.phase() {
             Phase::Waiting | Phase::Stays => {}
             Phase::Probing => return self.state().make_probe(packet),
-            Phase::Moved => self.state().readdress(packet),
+            Phase::UpgradedServers => self.state().readdress(packet),
         }
         None
     }
@@ -219,7 +219,7 @@ impl Layer for Move {
             let answered = responses(payload).any(|data| state.challenges.contains(&data));
             drop(state);
             if answered {
-                self.turn(Phase::Moved);
+                self.turn(Phase::UpgradedServers);
             }
         }
         Ok(())
@@ -239,9 +239,9 @@ impl Layer for Move {
 }
 
 /// To noq the preferred address is that of the handshake.
-impl Filter for Move {
+impl Filter for PreferredAddressMigration {
     fn seen(&self, from: SocketAddr) -> SocketAddr {
-        let looks = matches!(self.phase(), Phase::Probing | Phase::Moved);
+        let looks = matches!(self.phase(), Phase::Probing | Phase::UpgradedServers);
         if looks && self.state().address == Some(from) { self.0.server } else { from }
     }
 
@@ -250,7 +250,7 @@ impl Filter for Move {
     }
 }
 
-impl Move {
+impl PreferredAddressMigration {
     /// The way of a packet, by its connection ID.
     fn destination(&self, packet: &[u8]) -> Option<SocketAddr> {
         let state = self.state();
@@ -271,14 +271,14 @@ impl Move {
     }
 }
 
-impl Outgoing for Move {
+impl Outgoing for PreferredAddressMigration {
     /// A packet that was made while the phase was another keeps its connection ID, and so its way.
     fn on_send(&mut self, transmit: &Transmit<'_>, _cx: &mut Context<'_>) -> OnSend {
         if let Some(probe) = self.probe_for(transmit) {
             return probe;
         }
         match self.destination(transmit.contents) {
-            Some(destination) if self.phase() == Phase::Moved => {
+            Some(destination) if self.phase() == Phase::UpgradedServers => {
                 OnSend::Rewrite { destination, contents: None }
             }
             _ => OnSend::Keep,
@@ -319,7 +319,7 @@ mod tests {
         value.extend_from_slice(&[3; 16]);
         let mut parameters = &[&[0x0d, value.len() as u8][..], &value].concat()[..];
         let parameters = TransportParameters::read(Side::Client, &mut parameters).expect("valid");
-        let moving = Move::new(server.parse().expect("an address"));
+        let moving = PreferredAddressMigration::new(server.parse().expect("an address"));
         moving.parameters(&parameters);
         moving.state().address
     }

@@ -31,13 +31,13 @@ pub(super) struct Secrets {
 }
 
 /// Takes a connection's secrets and passes them on.
-pub(super) struct Tap {
+pub(super) struct SecretLog {
     taken: Mutex<[Secrets; 2]>,
     next: Arc<dyn KeyLog>,
 }
 
 /// No secret in any log.
-impl fmt::Debug for Tap {
+impl fmt::Debug for SecretLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Tap")
     }
@@ -50,7 +50,7 @@ pub(super) enum Phase {
     OneRtt = 1,
 }
 
-impl Tap {
+impl SecretLog {
     pub(super) fn new(next: Arc<dyn KeyLog>) -> Self {
         Self { taken: Mutex::default(), next }
     }
@@ -61,7 +61,7 @@ impl Tap {
     }
 }
 
-impl KeyLog for Tap {
+impl KeyLog for SecretLog {
     fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let place = match label {

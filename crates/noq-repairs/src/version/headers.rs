@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use noq::udp::Transmit;
 
-use super::negotiation::{Attempts, hide_v1};
-use super::{Notes, QuicVersions};
+use super::negotiation::{PendingHandshakes, hide_v1};
+use super::{NegotiationTable, QuicVersions};
 use crate::filter::{Filter, OnReceive, OnSend, Outgoing};
 use crate::layer::TAG_BYTES;
 use crate::wire::header::{long_headers, long_version};
@@ -80,13 +80,13 @@ fn receive(datagram: &mut [u8]) {
 /// A filter above which packets of version 2 are noq's of version 1.
 #[derive(Clone, Debug)]
 struct Versions {
-    notes: Notes,
+    notes: NegotiationTable,
     versions: QuicVersions,
     /// Those of a client. A server's noq gets no Version Negotiation packet.
-    attempts: Option<Attempts>,
+    attempts: Option<PendingHandshakes>,
 }
 
-impl Notes {
+impl NegotiationTable {
     /// The filter of a server's socket; a server that speaks version 1 alone needs none.
     pub(crate) fn filter(&self, versions: QuicVersions) -> Option<Box<dyn Filter>> {
         let filter = Versions { notes: self.clone(), versions, attempts: None };
@@ -96,8 +96,8 @@ impl Notes {
 
 /// The filter of a client's socket, which also discards Version Negotiation packets.
 pub(crate) fn client_filter(versions: QuicVersions) -> Box<dyn Filter> {
-    let attempts = Some(Attempts::new());
-    Box::new(Versions { notes: Notes::default(), versions, attempts })
+    let attempts = Some(PendingHandshakes::new());
+    Box::new(Versions { notes: NegotiationTable::default(), versions, attempts })
 }
 
 impl Filter for Versions {

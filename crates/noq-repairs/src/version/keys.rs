@@ -7,7 +7,7 @@ use rustls::quic::{HeaderProtectionKey, PacketKey as RustlsPacketKey, Suite, Ver
 
 use super::headers::{as_received, is_long, is_marked, is_v2, make_v2};
 use super::unheard::FirstOfV2;
-use super::{Negotiated, Notes};
+use super::{Negotiated, NegotiationTable};
 use crate::wire::{V1, V2};
 
 /// The keys of Initial packets: each is received in the version that it has, and sent in the
@@ -57,7 +57,7 @@ pub(super) enum Role {
     /// A client that offered version 2: the server has chosen it (RFC 9368 section 2.3).
     Client,
     /// A server before it has accepted the connection: the client begins with version 2.
-    Endpoint(Notes),
+    Endpoint(NegotiationTable),
     /// A server's connection, which knows its version by its ClientHello.
     Server,
 }
@@ -67,7 +67,7 @@ struct InitialHeaderKey {
     v2: Box<dyn HeaderProtectionKey>,
     /// Of a server that has not accepted the connection yet. A Retry is sent before the packet is
     /// decrypted, so that its header alone tells the version.
-    begins: Option<(Notes, ConnectionId, Negotiated)>,
+    begins: Option<(NegotiationTable, ConnectionId, Negotiated)>,
 }
 
 impl HeaderKey for InitialHeaderKey {

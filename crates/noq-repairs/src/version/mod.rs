@@ -31,9 +31,9 @@ use noq::ConnectionId;
 
 pub(crate) use headers::client_filter;
 pub use retry::tag as retry_tag;
-pub use session::{ClientCrypto, Handshake, Moved, ServerCrypto};
+pub use session::{ClientCrypto, Handshake, ServerCrypto, UpgradedServers};
 
-use crate::aging::Aging;
+use crate::expiring_map::ExpiringMap;
 use crate::wire::{V1, V2};
 
 /// First packets of version 2 that wait to be accepted, and Retry packets that wait to be sent.
@@ -131,27 +131,27 @@ impl Negotiated {
 
 /// Facts about version 2 that a server's packet protection and its socket tell each other.
 #[derive(Clone, Debug)]
-pub struct Notes(Arc<Mutex<Waiting>>);
+pub struct NegotiationTable(Arc<Mutex<Waiting>>);
 
 #[derive(Debug)]
 struct Waiting {
     /// Connections whose first packet has version 2, by the connection ID that the client chose.
-    begun: Aging<ConnectionId, ()>,
+    begun: ExpiringMap<ConnectionId, ()>,
     /// Retry packets of version 2, by their integrity tag.
-    retries: Aging<[u8; 16], ()>,
+    retries: ExpiringMap<[u8; 16], ()>,
 }
 
-impl Default for Notes {
+impl Default for NegotiationTable {
     fn default() -> Self {
         let now = Instant::now();
         Self(Arc::new(Mutex::new(Waiting {
-            begun: Aging::new(KEEP_WAITING, MOST_WAITING, now),
-            retries: Aging::new(KEEP_WAITING, MOST_WAITING, now),
+            begun: ExpiringMap::new(KEEP_WAITING, MOST_WAITING, now),
+            retries: ExpiringMap::new(KEEP_WAITING, MOST_WAITING, now),
         })))
     }
 }
 
-impl Notes {
+impl NegotiationTable {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

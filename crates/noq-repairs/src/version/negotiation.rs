@@ -8,7 +8,7 @@ use std::time::Instant;
 use noq::ConnectionId;
 
 use super::{KEEP_WAITING, MOST_WAITING};
-use crate::aging::Aging;
+use crate::expiring_map::ExpiringMap;
 use crate::wire::header::{LongType, long_headers, long_version};
 use crate::wire::{Invariants, V1};
 
@@ -18,7 +18,7 @@ const RESERVED: u32 = 0x0a0a_0a0a;
 /// The first packets of a client's connections, by the connection ID that the client chose for
 /// itself. An entry goes some time after the last Initial packet of its connection.
 #[derive(Clone, Debug)]
-pub(super) struct Attempts(Arc<Mutex<Aging<ConnectionId, First>>>);
+pub(super) struct PendingHandshakes(Arc<Mutex<ExpiringMap<ConnectionId, First>>>);
 
 /// Fields of the first packet of a connection that a server repeats, and versions that it may not
 /// list.
@@ -28,12 +28,12 @@ struct First {
     version: u32,
 }
 
-impl Attempts {
+impl PendingHandshakes {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Aging::new(KEEP_WAITING, MOST_WAITING, Instant::now()))))
+        Self(Arc::new(Mutex::new(ExpiringMap::new(KEEP_WAITING, MOST_WAITING, Instant::now()))))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Aging<ConnectionId, First>> {
+    fn lock(&self) -> MutexGuard<'_, ExpiringMap<ConnectionId, First>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_version_negotiation_is_believed_only_when_it_can_be_an_answer() {
         for (version, other) in [(V1, V2), (V2, V1)] {
-            let attempts = Attempts::new();
+            let attempts = PendingHandshakes::new();
             let answer = negotiation(OURS, FIRST, &[RESERVED, other]);
             assert!(!attempts.is_acceptable(&answer), "nothing was sent");
             attempts.sent(&initial(version, FIRST));
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn other_packets_pass() {
-        let attempts = Attempts::new();
+        let attempts = PendingHandshakes::new();
         let packets = [initial(V1, OURS), initial(V2, OURS), vec![0x40; 30], vec![0xc0], vec![]];
         for packet in packets {
             assert!(attempts.is_acceptable(&packet), "{packet:x?}");

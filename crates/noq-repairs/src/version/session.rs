@@ -17,11 +17,11 @@ use rustls::quic::{
 };
 use rustls_pki_types::{CertificateDer, ServerName};
 
-use super::derive::{Algorithms, Phase, Secrets, Tap};
+use super::derive::{Algorithms, Phase, SecretLog, Secrets};
 use super::hello::{self, Hello, Progress};
 use super::keys::{Role, VersionedPacketKey, initial};
 use super::parameters::{decode, encode};
-use super::{Negotiated, Notes, QuicVersions, retry};
+use super::{Negotiated, NegotiationTable, QuicVersions, retry};
 use crate::wire::{V1, V2};
 
 /// RFC 9368 section 8.
@@ -61,7 +61,7 @@ pub struct ServerCrypto {
     /// The versions that the server speaks.
     pub versions: QuicVersions,
     /// The same as those of the server's socket.
-    pub notes: Notes,
+    pub notes: NegotiationTable,
 }
 
 impl crypto::ServerConfig for ServerCrypto {
@@ -118,15 +118,15 @@ pub struct ClientCrypto {
     /// The versions that the client speaks.
     pub versions: QuicVersions,
     /// Servers that moved a connection before.
-    pub moved: Moved,
+    pub moved: UpgradedServers,
 }
 
 /// Servers that moved a connection to version 2. The next connection begins with it, because the
 /// session that it resumes is of version 2 (RFC 9369 section 5).
 #[derive(Clone, Default, Debug)]
-pub struct Moved(Arc<Mutex<HashSet<String>>>);
+pub struct UpgradedServers(Arc<Mutex<HashSet<String>>>);
 
-impl Moved {
+impl UpgradedServers {
     /// True if the server of this name has moved the last connection to version 2.
     pub fn contains(&self, server_name: &str) -> bool {
         self.lock().contains(server_name)
@@ -148,7 +148,7 @@ impl crypto::ClientConfig for ClientCrypto {
         let name = ServerName::try_from(server_name).map_err(|_| invalid())?.to_owned();
         // A server that has no version 2 any more is asked with version 1 the next time.
         let first = if self.moved.lock().remove(server_name) { V2 } else { self.versions.first() };
-        let tap = Arc::new(Tap::new(self.tls.key_log.clone()));
+        let tap = Arc::new(SecretLog::new(self.tls.key_log.clone()));
         let mut tls = (*self.tls).clone();
         tls.key_log = tap.clone();
         let parameters = encode(parameters, first, self.versions);
@@ -194,7 +194,7 @@ struct TlsSession {
     suite: Suite,
     negotiated: Negotiated,
     /// A server's.
-    notes: Option<Notes>,
+    notes: Option<NegotiationTable>,
     state: State,
     /// The version of the client's first packet, as far as it is known.
     first: u32,
@@ -207,8 +207,8 @@ struct TlsSession {
 }
 
 struct OfClient {
-    tap: Arc<Tap>,
-    moved: Moved,
+    tap: Arc<SecretLog>,
+    moved: UpgradedServers,
     name: String,
 }
 

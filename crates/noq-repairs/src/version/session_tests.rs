@@ -37,7 +37,7 @@ fn the_version_is_that_of_the_first_packet_unless_the_client_offers_another() {
 const RESERVED: u32 = 0x0a0a_0a0a;
 
 /// A server of both versions with a certificate of its own.
-fn server(notes: Notes) -> ServerCrypto {
+fn server(notes: NegotiationTable) -> ServerCrypto {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let key = rustls_pki_types::PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -56,7 +56,7 @@ fn server(notes: Notes) -> ServerCrypto {
 
 /// What a server makes of a ClientHello that tells one version, in packets of another.
 fn answer(told: u32, begun: u32) -> Result<bool, TransportError> {
-    let notes = Notes::default();
+    let notes = NegotiationTable::default();
     let crypto = server(notes.clone());
     // initial_source_connection_id, which a client always sends.
     let parameters = |side| {

@@ -22,7 +22,7 @@ use self::pie::Pie;
 use self::red::Red;
 use self::step::Step;
 use crate::pool::{Key, Pool};
-use crate::probability::Dice;
+use crate::probability::RandomSource;
 use crate::{Count, DropReason, QueueConfig, QueueLimit};
 
 /// Queues in front of a wire.
@@ -38,7 +38,7 @@ pub(crate) enum Discipline {
 }
 
 impl Discipline {
-    pub(crate) fn new(config: &QueueConfig, dice: Dice) -> Self {
+    pub(crate) fn new(config: &QueueConfig, dice: RandomSource) -> Self {
         match *config {
             QueueConfig::TailDrop(limit) => Self::TailDrop(limit, Fifo::default()),
             QueueConfig::Step(config) => Self::Step(Step::new(config)),

@@ -3,7 +3,7 @@
 use fullpipe_cc::{Duration, Instant};
 
 use crate::pool::{Key, Pool};
-use crate::probability::Dice;
+use crate::probability::RandomSource;
 use crate::queue::{Fifo, Waiting};
 use crate::{Count, DropReason, PieConfig};
 
@@ -22,7 +22,7 @@ const MEAN_PACKET_BYTES: u64 = 1024;
 #[derive(Debug)]
 pub(crate) struct Pie {
     config: PieConfig,
-    dice: Dice,
+    dice: RandomSource,
     pub(crate) fifo: Fifo,
     /// Of the packet that left last; nothing when the queue is empty.
     delay: Duration,
@@ -40,7 +40,7 @@ pub(crate) struct Pie {
 impl Pie {
     /// Section 4.2: with half the period alpha is half as large, and beta larger by alpha / 4. So
     /// alpha is proportional to the period, and beta + alpha / 2 stays what it is.
-    pub(crate) fn new(config: PieConfig, dice: Dice) -> Self {
+    pub(crate) fn new(config: PieConfig, dice: RandomSource) -> Self {
         let periods = config.update.as_nanos() as f64 / UPDATE.as_nanos() as f64;
         let alpha = ALPHA * periods;
         Self {
@@ -179,7 +179,7 @@ mod tests {
     use crate::QueueLimit;
 
     fn pie() -> Pie {
-        Pie::new(PieConfig::new(QueueLimit::Packets(1000)), Dice::new(1, 0))
+        Pie::new(PieConfig::new(QueueLimit::Packets(1000)), RandomSource::new(1, 0))
     }
 
     fn update(pie: &mut Pie, delay_ms: u64) -> f64 {
@@ -211,7 +211,7 @@ mod tests {
         let of = |ms| {
             let config = PieConfig::new(QueueLimit::Packets(1000));
             let config = PieConfig { update: Duration::from_micros(ms), ..config };
-            let pie = Pie::new(config, Dice::new(1, 0));
+            let pie = Pie::new(config, RandomSource::new(1, 0));
             (pie.alpha, pie.beta)
         };
         assert_eq!(of(15_000), (0.125, 1.25));

@@ -4,7 +4,7 @@
 use fullpipe_cc::Instant;
 
 use crate::pool::{Key, Pool};
-use crate::probability::Dice;
+use crate::probability::RandomSource;
 use crate::queue::{Fifo, Waiting};
 use crate::{Count, DropReason, RedConfig};
 
@@ -12,7 +12,7 @@ use crate::{Count, DropReason, RedConfig};
 #[derive(Debug)]
 pub(crate) struct Red {
     config: RedConfig,
-    dice: Dice,
+    dice: RandomSource,
     pub(crate) fifo: Fifo,
     /// Bytes.
     average: f64,
@@ -23,7 +23,7 @@ pub(crate) struct Red {
 }
 
 impl Red {
-    pub(crate) fn new(config: RedConfig, dice: Dice) -> Self {
+    pub(crate) fn new(config: RedConfig, dice: RandomSource) -> Self {
         let idle_since = Some(Instant::default());
         Self { config, dice, fifo: Fifo::default(), average: 0.0, count: None, idle_since }
     }
@@ -130,7 +130,7 @@ mod tests {
             packet_time: Duration::from_millis(1),
             ecn: false,
         };
-        Red::new(config, Dice::new(1, 0))
+        Red::new(config, RandomSource::new(1, 0))
     }
 
     /// With the count, distances are uniform: from 1 to 1/p_b - 1, as the count is 1 for the packet

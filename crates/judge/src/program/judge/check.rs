@@ -1,6 +1,6 @@
 //! The checks: each a figure of one course's record, and the sense in which it is good.
 
-use super::course::{GIVEN, RTT_S};
+use super::test_path::{GIVEN, RTT_S};
 use super::view::{View, burst_quantile};
 
 /// Direction in which a figure is better, and by how much it may differ for nothing.

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Views;
 use super::check::shares;
-use super::course::RTT_S;
 use super::kind::{Kind, Looks, dips, is_flat};
+use super::test_path::RTT_S;
 use super::view::{View, at_quantile, burst_quantile};
 
 /// A defect, and what shows it.

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Views;
-use super::course::RTT_S;
+use super::test_path::RTT_S;
 use super::view::{View, at_quantile, burst_quantile};
 
 /// Appearance of an algorithm.

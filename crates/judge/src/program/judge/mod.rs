@@ -7,22 +7,22 @@
 //! held against.
 
 mod check;
-mod course;
 mod defect;
 mod kind;
-mod ours;
+mod reference;
 mod report;
+mod test_path;
 mod verdict;
 mod view;
 
 use std::collections::BTreeMap;
 
-pub use course::{COURSES, Company, Course, GIVEN};
 pub use defect::Defect;
 pub(crate) use kind::is_flat;
 pub use kind::{Kind, Looks};
-pub use ours::{Sender, simulate};
+pub use reference::{Sender, simulate};
 pub use report::{drawings_of_runs, junit, page, page_of_runs, table, text};
+pub use test_path::{COURSES, Competitor, GIVEN, TestPath};
 pub use verdict::{Grade, Judged, Judgement, Limits, courses};
 pub use view::View;
 pub(crate) use view::{at_quantile, burst_quantile};

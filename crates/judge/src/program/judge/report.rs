@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::Views;
-use super::course::{COURSES, GIVEN};
+use super::test_path::{COURSES, GIVEN};
 use super::verdict::{Grade, Judged, Judgement};
 use crate::program::{ProgramResult, ProgramSample};
 use fullpipe_lab::output::page::{self, escape};
@@ -80,7 +80,7 @@ pub fn text(judged: &Judged) -> String {
 }
 
 /// The course of a path: its name, what is special about it, the rate and the queue over time.
-type Course<'a> = (&'a str, &'a str, [Vec<(f64, f64)>; 2]);
+type PathSeries<'a> = (&'a str, &'a str, [Vec<(f64, f64)>; 2]);
 
 /// A page with the table, the defects, and the rate and the queue on each course.
 ///
@@ -105,7 +105,7 @@ pub fn drawings_of_runs(runs: &[ProgramResult]) -> Vec<(String, Drawing)> {
     all.map(|(name, _, series)| (name.to_owned(), drawing(series))).collect()
 }
 
-fn courses_of(runs: &[ProgramResult]) -> Vec<Course<'static>> {
+fn courses_of(runs: &[ProgramResult]) -> Vec<PathSeries<'static>> {
     courses_with(|name| {
         // The last one with a name, where a run was made again.
         let run = runs.iter().rev().find(|run| run.path == name)?;
@@ -118,7 +118,7 @@ fn courses_of(runs: &[ProgramResult]) -> Vec<Course<'static>> {
 }
 
 /// All paths of which there is something.
-fn courses_with(series: impl Fn(&str) -> Option<[Vec<(f64, f64)>; 2]>) -> Vec<Course<'static>> {
+fn courses_with(series: impl Fn(&str) -> Option<[Vec<(f64, f64)>; 2]>) -> Vec<PathSeries<'static>> {
     let ours = COURSES.iter().map(|course| (course.name, course.about.as_ref()));
     let all = ours.chain([(GIVEN, "the path of the options")]);
     all.filter_map(|(name, about)| Some((name, about, series(name)?))).collect()
@@ -132,7 +132,7 @@ fn drawing([rates, queue]: [Vec<(f64, f64)>; 2]) -> Drawing {
     ])
 }
 
-fn render(judged: &Judged, courses: &[Course<'_>]) -> Result<String, PlotError> {
+fn render(judged: &Judged, courses: &[PathSeries<'_>]) -> Result<String, PlotError> {
     let mut page = page::head("A verdict on a sender");
     let _ = writeln!(page, "<h1>A verdict on a sender</h1>");
     let _ = writeln!(page, "<p>It looks like {}.</p>", escape(&judged.looks_like));

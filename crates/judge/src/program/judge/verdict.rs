@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Views;
 use super::check::{CHECKS, Check, Sense};
-use super::course::{COURSES, Course, GIVEN};
 use super::defect::{Defect, defects};
 use super::kind::Looks;
-use super::ours::{Sender, simulate};
+use super::reference::{Sender, simulate};
+use super::test_path::{COURSES, GIVEN, TestPath};
 use super::view::View;
 use fullpipe_lab::backend::RunError;
 
@@ -83,9 +83,9 @@ impl Limits {
     /// # Errors
     /// `stop` was set.
     pub fn simulate(
-        courses: &[&Course],
+        courses: &[&TestPath],
         stop: &AtomicBool,
-        mut tell: impl FnMut(&Course),
+        mut tell: impl FnMut(&TestPath),
     ) -> Result<Self, RunError> {
         let mut figures = vec![BTreeMap::new(); CHECKS.len()];
         for course in courses {
@@ -236,7 +236,7 @@ fn grade(sense: Sense, value: f64, good: f64, broken: f64) -> Grade {
 }
 
 /// The courses of a whole or of a quick verdict.
-pub fn courses(quick: bool) -> Vec<&'static Course> {
+pub fn courses(quick: bool) -> Vec<&'static TestPath> {
     COURSES.iter().filter(|course| course.quick || !quick).collect()
 }
 

@@ -22,7 +22,7 @@ use crate::backend::realtime::Event;
 const CHUNKS_AT_ONCE: usize = 64;
 
 /// Counters and times at the receiver of a flow.
-pub(super) struct Heard {
+pub(super) struct ReceiverStats {
     /// Application bytes.
     pub(super) received: AtomicU64,
     latency_ns: Mutex<Tally>,
@@ -31,7 +31,7 @@ pub(super) struct Heard {
     open_requests: Mutex<Option<u64>>,
 }
 
-impl Heard {
+impl ReceiverStats {
     pub(super) fn new() -> Self {
         Self {
             received: AtomicU64::new(0),
@@ -83,7 +83,7 @@ pub(super) struct FlowTask<S: Stack> {
     pub(super) flows: Arc<Flows<S::Connection>>,
     /// The runtime of its client.
     pub(super) clients: Handle,
-    pub(super) heard: Arc<Heard>,
+    pub(super) heard: Arc<ReceiverStats>,
     pub(super) told: mpsc::Sender<Event>,
     /// Of the starts of short connections.
     pub(super) seed: u64,
@@ -133,7 +133,7 @@ impl<S: Stack> FlowTask<S> {
 pub(super) const LOST: &str = "internal error: a task ended without a report";
 
 /// Start time of a flow; times are since the epoch.
-pub(super) enum When {
+pub(super) enum StartTime {
     /// The first flow connects at once, and asks not before this.
     First { at: Duration },
     /// The others connect at their time after the first one's first request.
@@ -141,25 +141,25 @@ pub(super) enum When {
 }
 
 /// Carries out the task.
-pub(super) async fn run<S: Stack>(task: Arc<FlowTask<S>>, socket: UdpSocket, when: When) {
+pub(super) async fn run<S: Stack>(task: Arc<FlowTask<S>>, socket: UdpSocket, when: StartTime) {
     let (flow, told) = (task.flow, task.told.clone());
     let mut ended = task.ended.clone();
     let work = async {
-        if let When::After { zero } = when {
+        if let StartTime::After { zero } = when {
             task.until(zero + task.start).await;
         }
         if let Application::ShortFlows { bytes, .. } = task.application {
             return short::run(&task, socket, when, bytes).await;
         }
         let receiver = task.connect(&task.endpoint(socket)?, 0).await?;
-        if let When::First { at } = when {
+        if let StartTime::First { at } = when {
             task.until(at).await;
         }
         let started: Duration = task.epoch.elapsed().into();
         let _ = task.told.send(Event::Started { flow, at: started });
         let zero = match when {
-            When::First { .. } => started,
-            When::After { zero } => zero,
+            StartTime::First { .. } => started,
+            StartTime::After { zero } => zero,
         };
         match task.stop {
             None => fetch(&task, &receiver).await?,

@@ -7,7 +7,7 @@ use fullpipe_cc::{Duration, Instant};
 use fullpipe_traffic::{Action, Traffic};
 use tokio::task::JoinSet;
 
-use super::flow::{FlowTask, LOST, When, fetch_all, requests};
+use super::flow::{FlowTask, LOST, StartTime, fetch_all, requests};
 use super::stack::{Connection, FlowError, Stack};
 use crate::backend::realtime::Event;
 
@@ -16,17 +16,17 @@ use crate::backend::realtime::Event;
 pub(super) async fn run<S: Stack>(
     task: &Arc<FlowTask<S>>,
     socket: UdpSocket,
-    when: When,
+    when: StartTime,
     bytes: u64,
 ) -> Result<(), FlowError> {
-    if let When::First { at } = when {
+    if let StartTime::First { at } = when {
         task.until(at).await;
     }
     let started: Duration = task.epoch.elapsed().into();
     let _ = task.told.send(Event::Started { flow: task.flow, at: started });
     let zero = match when {
-        When::First { .. } => started,
-        When::After { zero } => zero,
+        StartTime::First { .. } => started,
+        StartTime::After { zero } => zero,
     };
     let since_epoch = |time: Duration| Instant::default() + time;
     let stop = task.stop.map(|stop| since_epoch(zero + stop));

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 #[cfg(feature = "s2n")]
 use super::clients::Clients;
-use super::flow::{self, FlowTask, Heard, When};
+use super::flow::{self, FlowTask, ReceiverStats, StartTime};
 use super::senders::Senders;
 use super::socket;
 use super::stack::{Flows, Sender, Settings, Stack};
@@ -50,7 +50,7 @@ pub(super) struct QuicTestbed<S: Stack> {
     events: mpsc::Receiver<Event>,
     /// The flows that wait for the first one.
     waiting: Vec<(FlowTask<S>, UdpSocket)>,
-    heard: Vec<Arc<Heard>>,
+    heard: Vec<Arc<ReceiverStats>>,
     /// The port of each flow's client, where the link sees the flow's data go to it.
     ports: Vec<Option<u16>>,
     end: watch::Sender<bool>,
@@ -96,7 +96,7 @@ impl<S: Stack> QuicTestbed<S> {
         let _ = known.clients.set(Clients { ports: ports.clone(), link: link.clients() });
         let (told, events) = mpsc::channel();
         let (end, ended) = watch::channel(false);
-        let heard: Vec<_> = (0..flows).map(|_| Arc::new(Heard::new())).collect();
+        let heard: Vec<_> = (0..flows).map(|_| Arc::new(ReceiverStats::new())).collect();
         let mut waiting = Vec::with_capacity(flows);
         for (i, (config, socket)) in scenario.config.flows.iter().zip(sockets).enumerate() {
             let task = FlowTask {
@@ -134,12 +134,17 @@ impl<S: Stack> QuicTestbed<S> {
             ports: ports_of_receivers,
             end,
         };
-        testbed.start_flow(first, socket, When::First { at: lead })?;
+        testbed.start_flow(first, socket, StartTime::First { at: lead })?;
         Ok(testbed)
     }
 
     /// Starts a flow where its receiver is.
-    fn start_flow(&self, task: FlowTask<S>, socket: UdpSocket, when: When) -> Result<(), RunError> {
+    fn start_flow(
+        &self,
+        task: FlowTask<S>,
+        socket: UdpSocket,
+        when: StartTime,
+    ) -> Result<(), RunError> {
         let receivers = match task.direction {
             Direction::Down => &self.clients,
             Direction::Up => &self.servers,
@@ -170,7 +175,7 @@ impl<S: Stack> Testbed for QuicTestbed<S> {
             return Err(RunError::LateStart(self.lead));
         }
         let waiting = std::mem::take(&mut self.waiting);
-        let start = |(task, socket)| self.start_flow(task, socket, When::After { zero });
+        let start = |(task, socket)| self.start_flow(task, socket, StartTime::After { zero });
         waiting.into_iter().try_for_each(start)
     }
 

@@ -5,7 +5,7 @@ use fullpipe_traffic::{Direction, SentPacket, Tally};
 
 use super::Testbed;
 use crate::backend::{OnSample, RunError};
-use crate::observe::{ByFlow, FlowSample, Mark, Recorder, Sampling, SeriesRow};
+use crate::observe::{ByFlow, Checkpoint, FlowSample, Recorder, Sampling, SeriesRow};
 use crate::scenario::Scenario;
 
 /// Rows are not closer than this: each look stops the senders for a moment.
@@ -29,7 +29,7 @@ pub(super) struct Observer<'a> {
     next_look: Duration,
     /// The time of the newest look.
     seen: Duration,
-    marks: Vec<Mark>,
+    marks: Vec<Checkpoint>,
     /// Each weighted by the time for which it was the newest.
     rtt_ns: ByFlow,
     queue_ns: Tally,
@@ -115,7 +115,7 @@ impl<'a> Observer<'a> {
         self.push_mark(t, t, testbed)
     }
 
-    pub(super) fn into_parts(self) -> (Vec<Mark>, Vec<SeriesRow>) {
+    pub(super) fn into_parts(self) -> (Vec<Checkpoint>, Vec<SeriesRow>) {
         (self.marks, self.recorder.map_or(Vec::new(), Recorder::finish))
     }
 
@@ -176,7 +176,7 @@ impl<'a> Observer<'a> {
         testbed: &T,
     ) -> Result<(), RunError> {
         let link = testbed.link()?;
-        self.marks.push(Mark {
+        self.marks.push(Checkpoint {
             at,
             taken,
             received: self.senders.iter().map(|s| s.received).collect(),

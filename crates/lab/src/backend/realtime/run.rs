@@ -8,7 +8,9 @@ use fullpipe_cc::Duration;
 use super::observer::Observer;
 use super::{Event, Testbed};
 use crate::backend::{Request, RunError};
-use crate::observe::{Extent, FlowTimes, Observations, Pace, PathNow, Progress, STALL};
+use crate::observe::{
+    FlowTimes, Observations, PathNow, Progress, ProgressTicker, RunLimits, STALL,
+};
 use crate::scenario::Scenario;
 
 /// Longest sleep of the calling thread between two checks of the stop flag.
@@ -33,8 +35,8 @@ struct RealtimeRun<'a, T> {
     times: Vec<Times>,
     /// The first request of the first flow, since the epoch: what the run's times count from.
     zero: Duration,
-    extent: Extent,
-    pace: Pace,
+    extent: RunLimits,
+    pace: ProgressTicker,
     stop: &'a AtomicBool,
 }
 
@@ -75,12 +77,12 @@ pub(crate) fn run<T: Testbed>(
 impl<'a, T: Testbed> RealtimeRun<'a, T> {
     /// Waits for the first flow's first request and starts the others. `stop` ends the wait.
     fn begin(
-        extent: Extent,
+        extent: RunLimits,
         mut testbed: T,
         stop: &'a AtomicBool,
         watch: &mut dyn FnMut(Progress),
     ) -> Result<Self, RunError> {
-        let mut pace = Pace::new(extent);
+        let mut pace = ProgressTicker::new(extent);
         let (first, zero) = loop {
             if stop.load(Ordering::Relaxed) {
                 return Err(RunError::StoppedEarly);

@@ -22,7 +22,7 @@ use super::link;
 use super::{Backend, Request, RunError, realtime};
 use crate::observe::Observations;
 use crate::scenario::{Cc, Feature, KernelCc, LinkKind, Protocol, Scenario};
-use testbed::{Ours, TcpTestbed};
+use testbed::{SenderStack, TcpTestbed};
 
 pub use info::retransmitted_segments;
 
@@ -94,11 +94,11 @@ impl Backend for TcpLinux {
     }
 
     fn check(&self, scenario: &Scenario, kind: Option<LinkKind>) -> Result<(), RunError> {
-        check(scenario, kind, Ours::InKernel)
+        check(scenario, kind, SenderStack::InKernel)
     }
 
     fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
-        run(scenario, request, Ours::InKernel)
+        run(scenario, request, SenderStack::InKernel)
     }
 }
 
@@ -141,16 +141,16 @@ impl Backend for TcpUserTun {
     }
 
     fn check(&self, scenario: &Scenario, kind: Option<LinkKind>) -> Result<(), RunError> {
-        check(scenario, kind, Ours::InUserSpace)
+        check(scenario, kind, SenderStack::InUserSpace)
     }
 
     fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
-        run(scenario, request, Ours::InUserSpace)
+        run(scenario, request, SenderStack::InUserSpace)
     }
 }
 
 /// See [`Backend::check`].
-fn check(scenario: &Scenario, kind: Option<LinkKind>, ours: Ours) -> Result<(), RunError> {
+fn check(scenario: &Scenario, kind: Option<LinkKind>, ours: SenderStack) -> Result<(), RunError> {
     let text = std::fs::read_to_string(AVAILABLE).map_err(RunError::Socket)?;
     let available: Vec<&str> = text.split_ascii_whitespace().collect();
     for (i, flow) in scenario.flows.iter().enumerate() {
@@ -164,7 +164,7 @@ fn check(scenario: &Scenario, kind: Option<LinkKind>, ours: Ours) -> Result<(), 
                     available.iter().map(|name| format!("linux:{name}")).collect();
                 return Err(RunError::NotInKernel(kernel, there_are.join(", ")));
             }
-            Cc::Program(_) if ours == Ours::InKernel => control::check(flow.cc)?,
+            Cc::Program(_) if ours == SenderStack::InKernel => control::check(flow.cc)?,
             _ => {}
         }
     }
@@ -175,7 +175,11 @@ fn check(scenario: &Scenario, kind: Option<LinkKind>, ours: Ours) -> Result<(), 
 }
 
 /// See [`Backend::run`].
-fn run(scenario: &Scenario, request: Request<'_>, ours: Ours) -> Result<Observations, RunError> {
+fn run(
+    scenario: &Scenario,
+    request: Request<'_>,
+    ours: SenderStack,
+) -> Result<Observations, RunError> {
     let testbed = TcpTestbed::start(scenario, request.link.unwrap_or(LinkKind::Tun), ours)?;
     let programs = testbed.programs();
     let seen = realtime::run(scenario, testbed, request)?;

@@ -59,7 +59,7 @@ pub(super) struct Program {
 }
 
 /// The namespaces in which a flow's programs run, and their packets on the link.
-pub(super) struct Places {
+pub(super) struct Endpoints {
     pub(super) server: Entry,
     pub(super) client: Entry,
     pub(super) wire: WireView,
@@ -146,7 +146,7 @@ impl Program {
 
     /// Runs both programs until the flow or the run is over. When this returns, all that they
     /// started has ended.
-    pub(super) fn run(&self, flow: &TcpFlow, places: &Places) {
+    pub(super) fn run(&self, flow: &TcpFlow, places: &Endpoints) {
         let mut running = Vec::new();
         let done = self.try_run(flow, places, &mut running);
         running.iter().for_each(|running: &Running| running.process.ask_to_end());
@@ -164,7 +164,7 @@ impl Program {
     fn try_run(
         &self,
         flow: &TcpFlow,
-        places: &Places,
+        places: &Endpoints,
         running: &mut Vec<Running>,
     ) -> Result<(), RunError> {
         if !self.server.is_empty() {
@@ -230,7 +230,7 @@ impl Program {
         }
     }
 
-    fn has_packets(&self, places: &Places) -> bool {
+    fn has_packets(&self, places: &Endpoints) -> bool {
         places.wire.sample(self.flow).iter().any(|way| way.first.is_some())
     }
 

@@ -16,7 +16,7 @@ use super::control::Controls;
 use super::end::{Listener, Unconnected};
 use super::flow::{Begin, Opening, TcpFlow};
 use super::latency::{Times, Writes};
-use super::program::{Places, Program};
+use super::program::{Endpoints, Program};
 use super::short::{Opener, Shorts};
 use super::user_stack::UserStacks;
 use crate::backend::RunError;
@@ -45,7 +45,7 @@ const SERVERS_TIME: Duration = Duration::from_secs(5);
 
 /// The stack that sends for flows with our algorithms.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ours {
+pub(super) enum SenderStack {
     /// The kernel, with programs of ours in it.
     InKernel,
     /// A TCP in user space on a TUN device.
@@ -90,8 +90,13 @@ pub(super) struct TcpTestbed {
 
 impl TcpTestbed {
     /// Starts a link, the receivers behind it, and the first flow.
-    pub(super) fn start(scenario: &Scenario, kind: LinkKind, ours: Ours) -> Result<Self, RunError> {
-        let is_user = |flow: &Flow| ours == Ours::InUserSpace && flow.cc.algorithm().is_some();
+    pub(super) fn start(
+        scenario: &Scenario,
+        kind: LinkKind,
+        ours: SenderStack,
+    ) -> Result<Self, RunError> {
+        let is_user =
+            |flow: &Flow| ours == SenderStack::InUserSpace && flow.cc.algorithm().is_some();
         let kernels = |flow: &Flow| flow.program.is_none() && !is_user(flow);
         let controls = scenario.flows.iter().map(|flow| kernels(flow).then_some(flow.cc));
         let controls = Controls::of(controls)?;
@@ -237,7 +242,7 @@ impl TcpTestbed {
                 true => (server, client),
                 false => (client, server),
             };
-            let places = Places { server: here.entry()?, client: there.entry()?, wire };
+            let places = Endpoints { server: here.entry()?, client: there.entry()?, wire };
             let flow = self.flows[program.flow()].clone();
             self.spawn("fullpipe-program", move || program.run(&flow, &places))?;
         }

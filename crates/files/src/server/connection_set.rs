@@ -10,7 +10,7 @@ use crate::http3;
 
 /// Connections whose protocol is known.
 #[derive(Clone, Default)]
-pub(super) struct Open(Arc<Inner>);
+pub(super) struct ConnectionSet(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -21,25 +21,25 @@ struct Inner {
 }
 
 /// A connection's entry, until it is dropped.
-pub(crate) struct Entry {
-    open: Open,
+pub(crate) struct ConnectionGuard {
+    open: ConnectionSet,
     id: usize,
     without_goaway: bool,
 }
 
-impl Open {
+impl ConnectionSet {
     fn connections(&self) -> MutexGuard<'_, HashMap<usize, (WeakConnectionHandle, VarInt)>> {
         self.0.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn enter(&self, connection: &Connection, http3: bool) -> Entry {
+    pub(super) fn enter(&self, connection: &Connection, http3: bool) -> ConnectionGuard {
         let code = if http3 { http3::NO_ERROR } else { VarInt::from_u32(0) };
         let id = connection.stable_id();
         self.connections().insert(id, (connection.weak_handle(), code));
         if http3 {
             self.0.without_goaway.send_modify(|count| *count += 1);
         }
-        Entry { open: self.clone(), id, without_goaway: http3 }
+        ConnectionGuard { open: self.clone(), id, without_goaway: http3 }
     }
 
     /// Ends when a GOAWAY was sent on every connection of HTTP/3.
@@ -58,7 +58,7 @@ impl Open {
     }
 }
 
-impl Entry {
+impl ConnectionGuard {
     /// A GOAWAY was sent.
     pub(crate) fn told(&mut self) {
         if std::mem::take(&mut self.without_goaway) {
@@ -67,7 +67,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.told();
         self.open.connections().remove(&self.id);

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use super::{EmulatorRecord, SeriesRow};
 
 /// Everything that was counted until one moment.
-pub(crate) struct Mark {
+pub(crate) struct Checkpoint {
     /// The moment that was asked for.
     pub(crate) at: Duration,
     /// The actual time: later, if a thread has to wake for it.
@@ -93,7 +93,7 @@ pub(crate) struct FlowTimes {
 /// A run that is over.
 pub(crate) struct Observations {
     /// The first is the start, the last the end.
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) marks: Vec<Checkpoint>,
     pub(crate) times: Vec<FlowTimes>,
     pub(crate) end: Duration,
     pub(crate) series: Vec<SeriesRow>,

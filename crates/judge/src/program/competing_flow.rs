@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use fullpipe_emu::EmuError;
 
-use super::place::Link;
-use super::run::RivalWay;
+use super::location::Link;
+use super::run::CompetingDirection;
 use fullpipe_lab::backend::RunError;
 
 /// The time for which a socket that has nothing to do holds its thread.
@@ -19,18 +19,18 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const CHUNK: usize = 64 * 1024;
 
 /// A running flow. It ends when this is dropped.
-pub struct Rival {
+pub struct CompetingFlow {
     stop: Arc<AtomicBool>,
     ends: Vec<TcpStream>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Rival {
+impl CompetingFlow {
     /// Starts a flow between the command's end of a link and the other one.
     ///
     /// # Errors
     /// A namespace cannot be entered, or the system gives no socket or thread.
-    pub fn start(link: &Link, way: RivalWay) -> Result<Self, RunError> {
+    pub fn start(link: &Link, way: CompetingDirection) -> Result<Self, RunError> {
         let wrong =
             |source| RunError::Link(EmuError::Io { action: "start a flow of CUBIC", source });
         let address = link.address();
@@ -44,8 +44,8 @@ impl Rival {
         let inside = link.enter(|| TcpStream::connect(server))?.map_err(wrong)?;
         let (outside, _) = listener.accept().map_err(wrong)?;
         let (from, to) = match way {
-            RivalWay::Up => (inside, outside),
-            RivalWay::Down => (outside, inside),
+            CompetingDirection::Up => (inside, outside),
+            CompetingDirection::Down => (outside, inside),
         };
         socket2::SockRef::from(&from).set_tcp_congestion(b"cubic").map_err(wrong)?;
         from.set_write_timeout(Some(PATIENCE)).map_err(wrong)?;
@@ -77,7 +77,7 @@ fn until_stopped(stop: &AtomicBool, mut work: impl FnMut() -> std::io::Result<us
     }
 }
 
-impl Drop for Rival {
+impl Drop for CompetingFlow {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for end in &self.ends {

@@ -12,7 +12,7 @@ use fullpipe_lab::scenario::Edition;
 
 /// Senders on a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Company {
+pub enum Competitor {
     /// The command alone.
     Alone,
     /// The command twice.
@@ -23,7 +23,7 @@ pub enum Company {
 
 /// A path, and how long the command runs on it.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Course {
+pub struct TestPath {
     /// Its name in the results.
     pub name: &'static str,
     /// In words: what is special about it.
@@ -32,7 +32,7 @@ pub struct Course {
     /// For how long, in seconds.
     pub span_s: u64,
     /// Its senders.
-    pub company: Company,
+    pub company: Competitor,
     /// True if it is part of a quick verdict.
     pub quick: bool,
 }
@@ -57,20 +57,20 @@ const fn alone(
     path: &'static str,
     span_s: u64,
     quick: bool,
-) -> Course {
+) -> TestPath {
     let (about, path) = (Cow::Borrowed(about), PathText::OfData(path));
-    Course { name, about, path, span_s, company: Company::Alone, quick }
+    TestPath { name, about, path, span_s, company: Competitor::Alone, quick }
 }
 
 const fn beside(
-    company: Company,
+    company: Competitor,
     name: &'static str,
     about: &'static str,
     path: &'static str,
     span_s: u64,
-) -> Course {
+) -> TestPath {
     let (about, path) = (Cow::Borrowed(about), PathText::OfData(path));
-    Course { name, about, path, span_s, company, quick: false }
+    TestPath { name, about, path, span_s, company, quick: false }
 }
 
 /// Round trip without queues, of all but the path with a long one.
@@ -81,7 +81,7 @@ pub(super) const RTT_S: f64 = 0.04;
 const WAY_BACK: &str = "{ bottleneck = { rate = \"20mbit\", buffer = \"2bdp\" } }";
 
 /// All of them, in the order in which they are run.
-pub static COURSES: [Course; 16] = [
+pub static COURSES: [TestPath; 16] = [
     alone(
         "clean",
         "20 Mbit/s, 40 ms, a buffer of 2 BDP",
@@ -183,14 +183,14 @@ pub static COURSES: [Course; 16] = [
         false,
     ),
     beside(
-        Company::Itself,
+        Competitor::Itself,
         "itself",
         "the command twice on one path",
         "rate = \"20mbit\"\nrtt = \"40ms\"\nbuffer = \"2bdp\"",
         30,
     ),
     beside(
-        Company::Cubic,
+        Competitor::Cubic,
         "cubic",
         "the command beside one flow of CUBIC",
         "rate = \"20mbit\"\nrtt = \"40ms\"\nbuffer = \"2bdp\"",
@@ -198,7 +198,7 @@ pub static COURSES: [Course; 16] = [
     ),
 ];
 
-impl Course {
+impl TestPath {
     /// The course of a name.
     pub fn named(name: &str) -> Option<&'static Self> {
         COURSES.iter().find(|course| course.name == name)
@@ -208,7 +208,7 @@ impl Course {
     /// which its traces are looked for, and the seed of what is random on it.
     pub fn given(about: String, tables: String, dir: &Path, seed: u64, span_s: u64) -> Self {
         let path = PathText::Given { tables, dir: dir.to_owned(), seed, is_up: false };
-        let company = Company::Alone;
+        let company = Competitor::Alone;
         Self { name: GIVEN, about: about.into(), path, span_s, company, quick: true }
     }
 

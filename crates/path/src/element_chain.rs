@@ -7,14 +7,14 @@ use crate::loss::Loss;
 use crate::packet::Header;
 use crate::path::{Delivered, Dropped, Event};
 use crate::pool::{Key, Meta};
-use crate::probability::Dice;
+use crate::probability::RandomSource;
 use crate::row::{Fate, Row};
 use crate::stats::{Count, ElementStats, PathStats, Queue};
 use crate::{ConfigError, PathConfig, Probability, Selection};
 
 /// The time is the caller's, and never goes back.
 #[derive(Debug)]
-pub(crate) struct Carrier<T> {
+pub(crate) struct ElementChain<T> {
     row: Row,
     /// By the packets' keys.
     payloads: Vec<Option<T>>,
@@ -24,7 +24,7 @@ pub(crate) struct Carrier<T> {
     injected: bool,
 }
 
-impl<T: Clone> Carrier<T> {
+impl<T: Clone> ElementChain<T> {
     /// The elements of a valid `config`.
     pub(crate) fn new(config: &PathConfig) -> Self {
         let row = Row::new(config);
@@ -90,7 +90,7 @@ impl<T: Clone> Carrier<T> {
     }
 
     pub(crate) fn set_loss(&mut self, probability: Probability, seed: u64) {
-        let loss = Element::Loss(Loss::Independent(probability, Dice::new(seed, 0)));
+        let loss = Element::Loss(Loss::Independent(probability, RandomSource::new(seed, 0)));
         if let Some(first @ Element::Loss(_)) = self.row.elements_mut().first_mut() {
             *first = loss;
         } else {

@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 
 use noq::ServerConfig;
 
-use super::paths::Watch;
+use super::path_validation::Watch;
 use super::peer::{CID_BYTES, Cid, Peer};
-use crate::aging::Aging;
+use crate::expiring_map::ExpiringMap;
 use crate::layer;
 use crate::wire::header::{LongType, long_headers, long_version};
 
@@ -37,7 +37,7 @@ const KEEP: Duration = Duration::from_secs(30);
 
 /// Record of an endpoint's peers, kept by its socket.
 #[derive(Clone, Debug)]
-pub struct Guard(Arc<Mutex<Known>>);
+pub struct AmplificationLimit(Arc<Mutex<Known>>);
 
 /// No lock of a peer's is held while this one is taken.
 #[derive(Debug)]
@@ -45,10 +45,10 @@ struct Known {
     /// Connections by the connection IDs that the server chose.
     peers: HashMap<Cid, Weak<Peer>>,
     /// Datagrams of no connection, or of a handshake.
-    addresses: Aging<SocketAddr, Unvalidated>,
+    addresses: ExpiringMap<SocketAddr, Unvalidated>,
     /// Bytes that came with a connection ID that nobody has used yet: when a client moves to a new
     /// address with a new one, its first packets are known as its own when they are opened.
-    unclaimed: Aging<Cid, Vec<(SocketAddr, u64)>>,
+    unclaimed: ExpiringMap<Cid, Vec<(SocketAddr, u64)>>,
 }
 
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ struct Unvalidated {
 
 /// Permission to send a datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Permit {
+pub(super) enum Allowance {
     /// Yes, this one.
     Yes,
     /// This one instead.
@@ -70,19 +70,19 @@ pub(super) enum Permit {
     No,
 }
 
-impl Default for Guard {
+impl Default for AmplificationLimit {
     /// One that knows nobody yet.
     fn default() -> Self {
         let now = Instant::now();
         Self(Arc::new(Mutex::new(Known {
             peers: HashMap::new(),
-            addresses: Aging::new(KEEP, MOST_ADDRESSES, now),
-            unclaimed: Aging::new(KEEP, MOST_ADDRESSES, now),
+            addresses: ExpiringMap::new(KEEP, MOST_ADDRESSES, now),
+            unclaimed: ExpiringMap::new(KEEP, MOST_ADDRESSES, now),
         })))
     }
 }
 
-impl Guard {
+impl AmplificationLimit {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -238,5 +238,5 @@ fn destination(datagram: &[u8]) -> Option<Cid> {
 }
 
 #[cfg(test)]
-#[path = "guard_tests.rs"]
+#[path = "limit_tests.rs"]
 mod tests;

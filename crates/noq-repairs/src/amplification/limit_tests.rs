@@ -36,18 +36,18 @@ fn address(port: u16) -> SocketAddr {
     ([192, 0, 2, 1], port).into()
 }
 
-fn permit(guard: &Guard, to: SocketAddr, datagram: &[u8]) -> bool {
+fn permit(guard: &AmplificationLimit, to: SocketAddr, datagram: &[u8]) -> bool {
     guard.permit(to, datagram, Waker::noop())
 }
 
 /// A connection from this address with these connection IDs of the server.
-fn peer(guard: &Guard, first: SocketAddr, ids: &[Cid]) -> Arc<Peer> {
+fn peer(guard: &AmplificationLimit, first: SocketAddr, ids: &[Cid]) -> Arc<Peer> {
     let peer = Arc::new(Peer::new(guard.clone(), first));
     ids.iter().for_each(|id| peer.enter(*id));
     peer
 }
 
-fn validated_peer(guard: &Guard, first: SocketAddr, ids: &[Cid]) -> Arc<Peer> {
+fn validated_peer(guard: &AmplificationLimit, first: SocketAddr, ids: &[Cid]) -> Arc<Peer> {
     let peer = peer(guard, first, ids);
     peer.handshake_done();
     peer
@@ -59,7 +59,7 @@ fn challenge(data: u8, small: usize, added: bool) -> Challenge {
 
 #[test]
 fn three_times_and_not_a_byte_more() {
-    let guard = Guard::default();
+    let guard = AmplificationLimit::default();
     let (now, from) = (Instant::now(), address(1));
     guard.received(from, &packet(0, &SERVER, &CLIENT, 1252), now);
     let answer = packet(0, &CLIENT, &SERVER, 1200);
@@ -79,7 +79,7 @@ fn three_times_and_not_a_byte_more() {
 /// Before a connection is validated, and on one that is and whose packets come from ever new ports.
 #[test]
 fn another_port_gives_no_room() {
-    let guard = Guard::default();
+    let guard = AmplificationLimit::default();
     let now = Instant::now();
     let (mut received, mut sent) = (0, 0);
     let moving = validated_peer(&guard, address(1), &[SERVER]);
@@ -95,7 +95,7 @@ fn another_port_gives_no_room() {
         received += more.len();
         for _ in 0..20 {
             sent += if permit(&guard, from, &answer) { answer.len() } else { 0 };
-            let is_permitted = moving.permit(from, &answer) == Some(Permit::Yes);
+            let is_permitted = moving.permit(from, &answer) == Some(Allowance::Yes);
             sent += if is_permitted { answer.len() } else { 0 };
         }
     }
@@ -105,7 +105,7 @@ fn another_port_gives_no_room() {
 
 #[test]
 fn a_handshake_packet_with_the_servers_connection_id_validates_its_own_address_only() {
-    let guard = Guard::default();
+    let guard = AmplificationLimit::default();
     let (now, from, other) = (Instant::now(), address(1), address(2));
     let peer = peer(&guard, from, &[SERVER]);
     // Guessed, or from elsewhere, or an Initial, which is not proof enough here.
@@ -117,24 +117,24 @@ fn a_handshake_packet_with_the_servers_connection_id_validates_its_own_address_o
     let both = [packet(0, &SERVER, &CLIENT, 60), packet(2, &SERVER, &CLIENT, 60)].concat();
     guard.received(from, &both, now);
     assert!(!peer.is_in_handshake());
-    assert_eq!(peer.permit(from, &[0; 3000]), Some(Permit::Yes));
-    assert_eq!(peer.permit(other, &[0; 30]), Some(Permit::No));
+    assert_eq!(peer.permit(from, &[0; 3000]), Some(Allowance::Yes));
+    assert_eq!(peer.permit(other, &[0; 30]), Some(Allowance::No));
 }
 
 #[test]
 fn an_address_is_validated_by_one_connection_and_for_no_other() {
-    let guard = Guard::default();
+    let guard = AmplificationLimit::default();
     let (now, from, other) = (Instant::now(), address(1), address(2));
     let theirs = validated_peer(&guard, from, &[SERVER]);
     let attackers = validated_peer(&guard, other, &[SECOND]);
     // What the other connection gets from there is not the attacker's either.
     guard.received(from, &data(&SERVER, 1200), now);
-    assert_eq!(attackers.permit(from, &[0; 30]), Some(Permit::No));
+    assert_eq!(attackers.permit(from, &[0; 30]), Some(Allowance::No));
     guard.received(from, &data(&SECOND, 29), now);
-    assert_eq!(attackers.permit(from, &[0; 1200]), Some(Permit::No));
-    assert_eq!(attackers.permit(from, &[0; 87]), Some(Permit::Yes));
-    assert_eq!(attackers.permit(from, &[0; 1]), Some(Permit::No));
-    assert_eq!(theirs.permit(from, &[0; 60_000]), Some(Permit::Yes));
+    assert_eq!(attackers.permit(from, &[0; 1200]), Some(Allowance::No));
+    assert_eq!(attackers.permit(from, &[0; 87]), Some(Allowance::Yes));
+    assert_eq!(attackers.permit(from, &[0; 1]), Some(Allowance::No));
+    assert_eq!(theirs.permit(from, &[0; 60_000]), Some(Allowance::Yes));
     // Nor for a handshake in its name.
     let third = peer(&guard, from, &[[4; 8]]);
     guard.received(from, &packet(0, &[5; 8], &CLIENT, 1200), now);
@@ -144,7 +144,7 @@ fn an_address_is_validated_by_one_connection_and_for_no_other() {
 
 #[test]
 fn a_challenge_takes_an_address_that_a_client_returns_to_for_new() {
-    let guard = Guard::default();
+    let guard = AmplificationLimit::default();
     let (now, first, second) = (Instant::now(), address(1), address(2));
     let peer = validated_peer(&guard, first, &[SERVER]);
     let generation = peer.open_to(first).expect("validated");
@@ -153,14 +153,14 @@ fn a_challenge_takes_an_address_that_a_client_returns_to_for_new() {
     peer.challenge([8; 16], challenge(1, 60, false));
     assert_eq!(peer.open_to(first), None, "whoever sends looks for the challenge");
     let large = [vec![0; 1184], vec![8; 16]].concat();
-    assert_eq!(peer.permit(second, &large), Some(Permit::Instead(vec![9; 60])));
+    assert_eq!(peer.permit(second, &large), Some(Allowance::Instead(vec![9; 60])));
     assert_eq!(peer.open_to(first), Some(generation));
     peer.validated(second);
     assert!(peer.open_to(second).is_some());
     // The attacker speaks for whoever has the first address now.
     guard.received(first, &data(&SERVER, 29), now);
     peer.challenge([8; 16], challenge(2, 60, false));
-    assert_eq!(peer.permit(first, &large), Some(Permit::Instead(vec![9; 60])));
+    assert_eq!(peer.permit(first, &large), Some(Allowance::Instead(vec![9; 60])));
     assert_eq!(peer.open_to(first), None);
     assert!(!peer.is_still_open(generation));
     assert!(peer.open_to(second).is_some());
@@ -168,7 +168,7 @@ fn a_challenge_takes_an_address_that_a_client_returns_to_for_new() {
 
 #[test]
 fn the_answer_to_a_probe_takes_no_address_in_use_for_new() {
-    let guard = Guard::default();
+    let guard = AmplificationLimit::default();
     let (now, first, second) = (Instant::now(), address(1), address(2));
     let peer = validated_peer(&guard, first, &[SERVER]);
     peer.validated(second);
@@ -178,7 +178,7 @@ fn the_answer_to_a_probe_takes_no_address_in_use_for_new() {
         peer.challenge([8; 16], challenge(1, 60, true));
         let large = [vec![0; 1184], vec![8; 16]].concat();
         let sent = peer.permit(to, &large).expect("after the handshake");
-        assert_eq!(sent == Permit::Yes, stays);
+        assert_eq!(sent == Allowance::Yes, stays);
         assert!(peer.open_to(second).is_some(), "data goes on");
     }
     assert_eq!(peer.open_to(first), None);
@@ -186,27 +186,27 @@ fn the_answer_to_a_probe_takes_no_address_in_use_for_new() {
 
 #[test]
 fn the_first_packets_with_a_new_connection_id_count_for_their_connection() {
-    let guard = Guard::default();
+    let guard = AmplificationLimit::default();
     let (now, first, second) = (Instant::now(), address(1), address(2));
     let peer = validated_peer(&guard, first, &[SERVER]);
     guard.received(second, &data(&SECOND, 100), now);
-    assert_eq!(peer.permit(second, &[0; 30]), Some(Permit::No));
+    assert_eq!(peer.permit(second, &[0; 30]), Some(Allowance::No));
     peer.opened(&data(&SECOND, 12));
-    assert_eq!(peer.permit(second, &[0; 300]), Some(Permit::Yes));
-    assert_eq!(peer.permit(second, &[0; 1]), Some(Permit::No));
+    assert_eq!(peer.permit(second, &[0; 300]), Some(Allowance::Yes));
+    assert_eq!(peer.permit(second, &[0; 1]), Some(Allowance::No));
     assert!(!permit(&guard, second, &[0; 1]), "nobody else may send for them");
 }
 
 #[test]
 fn what_is_forgotten_never_gets_more() {
-    let guard = Guard::default();
+    let guard = AmplificationLimit::default();
     let now = Instant::now();
     let peer = validated_peer(&guard, address(1), &[SERVER]);
     for _round in 0..3 {
         for port in 2..40 {
             guard.received(address(port), &data(&SERVER, 30), now);
-            assert_eq!(peer.permit(address(port), &[0; 90]), Some(Permit::Yes));
-            assert_eq!(peer.permit(address(port), &[0; 1]), Some(Permit::No));
+            assert_eq!(peer.permit(address(port), &[0; 90]), Some(Allowance::Yes));
+            assert_eq!(peer.permit(address(port), &[0; 1]), Some(Allowance::No));
         }
     }
     assert!(peer.open_to(address(1)).is_some());
@@ -220,7 +220,7 @@ fn what_is_forgotten_never_gets_more() {
 
 #[test]
 fn an_address_that_says_nothing_for_long_is_forgotten() {
-    let guard = Guard::default();
+    let guard = AmplificationLimit::default();
     let now = Instant::now();
     guard.received(address(1), &data(&SERVER, 1200), now);
     for minute in 1..3 {
@@ -231,7 +231,7 @@ fn an_address_that_says_nothing_for_long_is_forgotten() {
 
 #[test]
 fn what_the_system_does_not_take_counts_once() {
-    let guard = Guard::default();
+    let guard = AmplificationLimit::default();
     let (now, first, second) = (Instant::now(), address(1), address(2));
     let filter = guard.filter();
     let (_endpoints, mut sender) = (filter.sender(), filter.sender());
@@ -268,7 +268,7 @@ fn what_the_system_does_not_take_counts_once() {
 
 /// A waker that needs the lock itself, as one that sends at once does.
 struct Sends {
-    guard: Guard,
+    guard: AmplificationLimit,
     woken: AtomicUsize,
 }
 
@@ -281,7 +281,7 @@ impl Wake for Sends {
 
 #[test]
 fn whoever_is_woken_finds_the_lock_free() {
-    let guard = Guard::default();
+    let guard = AmplificationLimit::default();
     let sends = Arc::new(Sends { guard: guard.clone(), woken: AtomicUsize::new(0) });
     let waker = Waker::from(sends.clone());
     let (from, now) = (address(1), Instant::now());

@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep};
 
 /// Ends with [`io::ErrorKind::TimedOut`] when the peer has taken nothing of what is written to it,
 /// or has sent nothing while nothing was to be written, for too long.
-pub(super) struct Patient<S> {
+pub(super) struct StallTimeout<S> {
     stream: S,
     /// The longest time in which nothing is taken, and in which nothing is sent.
     stall: Duration,
@@ -21,7 +21,7 @@ pub(super) struct Patient<S> {
     stalled: bool,
 }
 
-impl<S> Patient<S> {
+impl<S> StallTimeout<S> {
     pub(super) fn new(stream: S, stall: Duration, idle: Duration) -> Self {
         Self { stream, stall, idle, timer: Box::pin(tokio::time::sleep(idle)), stalled: false }
     }
@@ -54,7 +54,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for StallTimeout<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -74,7 +74,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for StallTimeout<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -120,7 +120,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_takes_nothing_has_longer_than_one_that_sends_nothing() {
         let (near, _far) = duplex(10);
-        let mut near = Patient::new(near, STALL, IDLE);
+        let mut near = StallTimeout::new(near, STALL, IDLE);
         let begun = Instant::now();
         let silent = near.read(&mut [0; 1]).await.expect_err("nothing comes").kind();
         assert_eq!(silent, io::ErrorKind::TimedOut);
@@ -134,7 +134,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_takes_a_little_at_a_time_stays() {
         let (near, mut far) = duplex(10);
-        let mut near = Patient::new(near, STALL, IDLE);
+        let mut near = StallTimeout::new(near, STALL, IDLE);
         let slow = tokio::spawn(async move {
             for _ in 0..10 {
                 // Sleeps: in virtual time.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// full or old. An entry is kept for the time after its last use at least, unless there are more
 /// than `most` newer ones.
 #[derive(Debug)]
-pub(crate) struct Aging<K, V> {
+pub(crate) struct ExpiringMap<K, V> {
     young: HashMap<K, V>,
     old: HashMap<K, V>,
     turned: Instant,
@@ -16,7 +16,7 @@ pub(crate) struct Aging<K, V> {
     most: usize,
 }
 
-impl<K: Hash + Eq, V> Aging<K, V> {
+impl<K: Hash + Eq, V> ExpiringMap<K, V> {
     pub(crate) fn new(keep: Duration, most: usize, now: Instant) -> Self {
         Self { young: HashMap::new(), old: HashMap::new(), turned: now, keep, most }
     }
@@ -67,7 +67,7 @@ mod tests {
     fn what_is_used_stays_and_the_rest_goes() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut map = Aging::new(Duration::from_secs(10), 100, start);
+        let mut map = ExpiringMap::new(Duration::from_secs(10), 100, start);
         map.get_or_insert(1, || "used");
         map.get_or_insert(2, || "unused");
         for second in 0..40 {
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn it_has_a_bound() {
         let now = Instant::now();
-        let mut map = Aging::new(Duration::from_secs(10), 100, now);
+        let mut map = ExpiringMap::new(Duration::from_secs(10), 100, now);
         for key in 0..10_000 {
             map.age(now);
             map.get_or_insert(key, || ());

@@ -3,10 +3,10 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::course::{Company, Course};
+use super::test_path::{Competitor, TestPath};
 use super::view::View;
 use crate::program::ProgramPath;
-use crate::program::record::{MOST_PACKETS, WireRecord};
+use crate::program::packet_log::{MOST_PACKETS, WireRecord};
 use fullpipe_lab::backend::RunError;
 use fullpipe_lab::run::arrivals;
 
@@ -51,7 +51,7 @@ const CUBIC: &str = "cc = \"cubic\"\ntransport = \"tcp\"\npaced = false";
 /// # Errors
 /// The sender's fields are wrong, or `stop` was set.
 pub fn simulate(
-    course: &Course,
+    course: &TestPath,
     sender: &Sender,
     seed: u64,
     stop: &AtomicBool,
@@ -59,9 +59,9 @@ pub fn simulate(
     let direction = if course.is_up() { "direction = \"up\"\n" } else { "" };
     let flow = format!("[[flow]]\n{}\n{direction}", sender.flow);
     let flows = match course.company {
-        Company::Alone => flow,
-        Company::Itself => format!("{flow}count = 2\n"),
-        Company::Cubic => format!("{flow}[[flow]]\n{CUBIC}\n"),
+        Competitor::Alone => flow,
+        Competitor::Itself => format!("{flow}count = 2\n"),
+        Competitor::Cubic => format!("{flow}[[flow]]\n{CUBIC}\n"),
     };
     let plan = course.plan(&flows, seed).map_err(RunError::Scenario)?;
     let path = ProgramPath::of(&plan, false).map_err(RunError::Scenario)?;

@@ -68,7 +68,7 @@ pub(super) fn groups(report: &ScenarioReport) -> Vec<Group> {
 }
 
 /// Something that has lines of its own: a flow, or all flows of a run together.
-struct Course<'a> {
+struct TimeSeries<'a> {
     name: String,
     colour: String,
     run: &'a RunResult,
@@ -111,17 +111,17 @@ fn algorithms(run: &RunResult) -> String {
     names.join(", ")
 }
 
-fn whole_runs<'a>(runs: &[&'a RunResult]) -> Vec<Course<'a>> {
+fn whole_runs<'a>(runs: &[&'a RunResult]) -> Vec<TimeSeries<'a>> {
     let course = |run: &&'a RunResult| {
         let name = algorithms(run);
-        Course { colour: name.clone(), name, run, flow: None }
+        TimeSeries { colour: name.clone(), name, run, flow: None }
     };
     runs.iter().map(course).collect()
 }
 
 /// A flow has its algorithm's colour where nobody else in the group has that, and else one of its
 /// own.
-fn each_flow<'a>(runs: &[&'a RunResult]) -> Vec<Course<'a>> {
+fn each_flow<'a>(runs: &[&'a RunResult]) -> Vec<TimeSeries<'a>> {
     let mut all = Vec::new();
     for run in runs {
         for (i, flow) in run.flows.iter().enumerate() {
@@ -137,7 +137,7 @@ fn each_flow<'a>(runs: &[&'a RunResult]) -> Vec<Course<'a>> {
                 name = format!("{}: {name}", table::place(&run.at, ""));
             }
             let colour = flow.cc.clone();
-            all.push(Course { name, colour, run, flow: Some(i) });
+            all.push(TimeSeries { name, colour, run, flow: Some(i) });
         }
     }
     let colours: Vec<String> = all.iter().map(|course| course.colour.clone()).collect();
@@ -151,7 +151,7 @@ fn each_flow<'a>(runs: &[&'a RunResult]) -> Vec<Course<'a>> {
 }
 
 /// The states of the first course that has any which are drawn, and its name.
-fn states(courses: &[Course<'_>]) -> (Vec<Band>, Option<String>) {
+fn states(courses: &[TimeSeries<'_>]) -> (Vec<Band>, Option<String>) {
     let is_state = |row: &&SeriesRow| {
         row.state.as_deref().is_some_and(|state| STATES.iter().any(|(name, _)| *name == state))
     };
@@ -195,7 +195,7 @@ struct Moment {
     pacing: f64,
 }
 
-impl Course<'_> {
+impl TimeSeries<'_> {
     fn moments(&self) -> Vec<Moment> {
         let is_ours = |row: &&SeriesRow| self.flow.is_none_or(|flow| row.flow == flow);
         let each = self.run.series.chunk_by(|a, b| a.t_s == b.t_s).filter_map(|rows| {
@@ -220,21 +220,21 @@ impl Course<'_> {
     }
 }
 
-fn line(course: &Course<'_>, moments: &[Moment], value: fn(&Moment) -> f64) -> Option<Line> {
+fn line(course: &TimeSeries<'_>, moments: &[Moment], value: fn(&Moment) -> f64) -> Option<Line> {
     let points: Vec<(f64, f64)> = moments.iter().map(|m| (m.t_s, value(m))).collect();
     let has_any = points.iter().any(|(_, y)| y.is_finite());
     has_any.then(|| Line::new(&course.name, points).colour(&course.colour))
 }
 
 /// The mean over the [`GOODPUT_MEAN_S`] before each moment.
-fn goodput(course: &Course<'_>, moments: &[Moment]) -> Line {
+fn goodput(course: &TimeSeries<'_>, moments: &[Moment]) -> Line {
     let t_s: Vec<f64> = moments.iter().map(|m| m.t_s).collect();
     let mbps: Vec<f64> = moments.iter().map(|m| m.goodput).collect();
     let points = t_s.iter().copied().zip(smooth(&t_s, &mbps));
     Line::new(&course.name, points).colour(&course.colour)
 }
 
-fn panels(runs: &[&RunResult], courses: &[Course<'_>], bands: &[Band]) -> Vec<Panel> {
+fn panels(runs: &[&RunResult], courses: &[TimeSeries<'_>], bands: &[Band]) -> Vec<Panel> {
     let rate = runs.iter().find_map(|run| run.rate_mbps);
     let rtt = runs.first().map(|run| run.empty_rtt_ms);
     let panel = |title: &str, unit: &str| Panel::new(title, TIME, unit).bands(bands.to_vec());
@@ -319,9 +319,9 @@ fn cut(panel: &mut Panel, most: Option<f64>) {
 }
 
 /// The goodput of each flow, all on the same axes.
-fn small(runs: &[&RunResult], courses: &[Course<'_>]) -> Vec<Drawing> {
+fn small(runs: &[&RunResult], courses: &[TimeSeries<'_>]) -> Vec<Drawing> {
     let most = runs.iter().find_map(|run| run.rate_mbps);
-    let shown: Vec<&Course<'_>> = courses.iter().take(MAX_SMALL).collect();
+    let shown: Vec<&TimeSeries<'_>> = courses.iter().take(MAX_SMALL).collect();
     let lines: Vec<Line> = shown.iter().map(|c| goodput(c, &c.moments())).collect();
     let highest = lines.iter().flat_map(|line| &line.y).filter(|y| y.is_finite());
     let highest = highest.fold(0.0, |a: f64, b| a.max(*b));

@@ -10,12 +10,12 @@ use crate::say;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Says every two seconds that the work goes on, until it is dropped.
-pub(crate) struct AtWork {
+pub(crate) struct Heartbeat {
     over: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl AtWork {
+impl Heartbeat {
     pub(crate) fn start(name: String) -> Self {
         let (over, ended) = channel();
         let begun = Instant::now();
@@ -28,7 +28,7 @@ impl AtWork {
     }
 }
 
-impl Drop for AtWork {
+impl Drop for Heartbeat {
     fn drop(&mut self) {
         // Its end is what the thread waits for.
         self.over = None;

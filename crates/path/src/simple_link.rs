@@ -10,7 +10,7 @@ use fullpipe_cc::{Duration, Instant, Rate};
 
 use crate::packet::Header;
 use crate::path::{Delivered, Dropped};
-use crate::probability::Dice;
+use crate::probability::RandomSource;
 use crate::row::LAST;
 use crate::stats::{ElementStats, PathStats};
 use crate::wire::Wire;
@@ -96,8 +96,8 @@ impl Bottleneck {
 }
 
 #[derive(Debug)]
-pub(crate) struct Plain<T> {
-    loss: Option<(Probability, Dice)>,
+pub(crate) struct SimpleLink<T> {
+    loss: Option<(Probability, RandomSource)>,
     /// True if the configuration had a loss.
     has_loss: bool,
     bottleneck: Option<Bottleneck>,
@@ -105,7 +105,7 @@ pub(crate) struct Plain<T> {
     coming: VecDeque<Coming<T>>,
 }
 
-impl<T> Plain<T> {
+impl<T> SimpleLink<T> {
     /// The link that a valid `config` describes, if it is a plain one.
     pub(crate) fn new(config: &PathConfig) -> Option<Self> {
         let mut plain = Self {
@@ -117,7 +117,7 @@ impl<T> Plain<T> {
         };
         let mut row = config.row.iter().peekable();
         if let Some(ElementConfig::Loss(LossConfig::Independent(p))) = row.peek() {
-            (plain.loss, plain.has_loss) = (Some((*p, Dice::new(config.seed, 0))), true);
+            (plain.loss, plain.has_loss) = (Some((*p, RandomSource::new(config.seed, 0))), true);
             row.next();
         }
         if let Some(ElementConfig::Bottleneck { rate, queue: QueueConfig::TailDrop(limit) }) =
@@ -215,7 +215,7 @@ impl<T> Plain<T> {
     }
 
     pub(crate) fn set_loss(&mut self, probability: Probability, seed: u64) {
-        self.loss = Some((probability, Dice::new(seed, 0)));
+        self.loss = Some((probability, RandomSource::new(seed, 0)));
     }
 
     /// The queue, what was carried, and the most that was ever held; `None` without a bottleneck.

@@ -3,7 +3,7 @@
 use fullpipe_cc::{BbrSnapshot, Duration, Snapshot, State};
 
 use super::Truth;
-use super::words::{bytes, mbit, ms};
+use super::render::{bytes, mbit, ms};
 
 /// About the size of a full packet: a snapshot does not tell it.
 const FULL_PACKET: u64 = 1500;

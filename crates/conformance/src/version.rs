@@ -34,6 +34,7 @@ pub(super) static THREE: Version = Version {
 };
 
 /// draft-cardwell-iccrg-bbr-congestion-control-00, section 4.
+#[cfg(feature = "quinn")]
 pub(super) static ONE: Version = Version {
     number: 1,
     startup: (288, 288),

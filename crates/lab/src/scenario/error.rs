@@ -30,7 +30,7 @@ impl fmt::Display for FileError {
         }
         // A parser's message may have several lines, and quotes what stands in the file.
         let message: Vec<&str> = self.message.lines().map(str::trim).collect();
-        write!(f, ": {}", shortened(&message.join(", "), 900))
+        write!(f, ": {}", shortened(&message.join(", "), 850))
     }
 }
 

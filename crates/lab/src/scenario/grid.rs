@@ -222,8 +222,16 @@ fn with_hint(message: &str) -> String {
             "'{name}' is a field of the file, and this is a table in it; write it above the first line in [ ]"
         );
     }
-    format!("{message}{}", did_you_mean(name, known))
+    let hint = did_you_mean(name, known.iter().copied());
+    if !hint.is_empty() && known.len() > LONG_LIST {
+        let kind = message.split('`').next().unwrap_or_default();
+        return format!("{kind}`{name}`{hint}");
+    }
+    format!("{message}{hint}")
 }
+
+/// Names that an error still lists beside the one that was probably meant.
+const LONG_LIST: usize = 16;
 
 /// The disciplines that have no usual values.
 const QUEUES_WITH_FIELDS: &str = "; write { red = { min = \"0.2bdp\", max = \"0.6bdp\" } } or { step = { mark_above = \"5ms\" } }";

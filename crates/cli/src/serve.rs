@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "dir")]
     bulk: bool,
     /// Threads for connections over QUIC, each of which stays on one [default: as many as there are
-    /// processors]
+    /// processors, at most 16]
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
     /// Address and UDP port; port 0 takes a free one, the IPv6 address :: takes IPv4 as well
@@ -138,7 +138,7 @@ async fn serve(
 ) -> Result<(), Failure> {
     let mut signals = Signals::install()?;
     let (choose, choose_by_name) = congestion::choose(&args.cc_for);
-    let limits = args.limits.limits(args.tcp.is_the_kernels());
+    let limits = args.limits.limits(args.tcp.is_the_kernels(), threads.descriptors());
     let access_log = args.access_log.as_deref().map(AccessLog::open).transpose()?;
     let options = ServerOptions {
         congestion: args.cc,
@@ -203,7 +203,7 @@ async fn serve(
 }
 
 /// Reads the certificate and its key again, and opens the access log again. On an error the server
-/// goes on with those that it has.
+/// goes on with those that it has. The main thread, which receives for all, waits for no disk.
 fn reload(args: &Args, tls: &ServerTls, access_log: Option<&AccessLog>) {
     if let Some(access_log) = access_log {
         access_log.reopen();
@@ -211,7 +211,8 @@ fn reload(args: &Args, tls: &ServerTls, access_log: Option<&AccessLog>) {
     let (Some(certificate), Some(key)) = (&args.cert, &args.key) else {
         return tracing::info!("SIGHUP: the certificate signs itself, and there is none to read");
     };
-    match tls.reload(certificate, key) {
+    let (tls, certificate, key) = (tls.clone(), certificate.clone(), key.clone());
+    tokio::task::spawn_blocking(move || match tls.reload(&certificate, &key) {
         Ok(()) => {
             let fingerprint = tls.fingerprint();
             tracing::info!(
@@ -219,7 +220,7 @@ fn reload(args: &Args, tls: &ServerTls, access_log: Option<&AccessLog>) {
             );
         }
         Err(error) => tracing::error!("SIGHUP: {error}; the certificate stays as it was"),
-    }
+    });
 }
 
 fn secret(state: &Path) -> Result<Secret, Failure> {

@@ -24,6 +24,12 @@ pub(crate) fn log_to(config: &mut TransportConfig, directory: Option<&Path>) {
 /// arrives while a thread does something else is not lost.
 const BUFFER_BYTES: usize = 4 << 20;
 
+fn told(set: std::io::Result<()>) {
+    if let Err(error) = set {
+        tracing::debug!(%error, "the buffers of a socket stay as they are");
+    }
+}
+
 /// A UDP socket on `address`, as noq's own helpers make it: IPv6 answers IPv4 too.
 pub(crate) fn udp_socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
@@ -32,10 +38,12 @@ pub(crate) fn udp_socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
     {
         tracing::debug!(%error, "IPv6 only");
     }
-    for set in [Socket::set_recv_buffer_size, Socket::set_send_buffer_size] {
-        if let Err(error) = set(&socket, BUFFER_BYTES) {
-            tracing::debug!(%error, "the buffers of a socket stay as they are");
-        }
+    // A system may give more than that without being asked.
+    if socket.recv_buffer_size().unwrap_or(0) < BUFFER_BYTES {
+        told(socket.set_recv_buffer_size(BUFFER_BYTES));
+    }
+    if socket.send_buffer_size().unwrap_or(0) < BUFFER_BYTES {
+        told(socket.set_send_buffer_size(BUFFER_BYTES));
     }
     socket.bind(&address.into())?;
     Ok(socket.into())

@@ -36,8 +36,8 @@ thread_local! {
 /// The part of a task's work after which what was kept is sent.
 #[derive(Debug, Default)]
 struct Turn {
-    /// The sender that keeps something. A task has one.
-    kept: Option<Shared>,
+    /// The senders that keep something: a task has one for each of its sockets.
+    kept: Vec<Shared>,
     /// Datagrams that were handed over.
     datagrams: usize,
 }
@@ -47,8 +47,8 @@ impl Turn {
     fn keeps(sender: &Shared) -> bool {
         TURN.with_borrow_mut(|turn| {
             let Some(turn) = turn else { return false };
-            let kept = turn.kept.get_or_insert_with(|| sender.clone());
-            Arc::ptr_eq(&kept.0, &sender.0)
+            sender.add_to(&mut turn.kept);
+            true
         })
     }
 
@@ -80,13 +80,13 @@ impl Drop for InTurn {
 /// A task of noq's whose turns end with the sending of what its sender has kept.
 pub(crate) struct Turns {
     task: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// The sender whose socket did not take all of it yet.
-    left: Option<Shared>,
+    /// The senders whose sockets did not take all of it yet.
+    left: Vec<Shared>,
 }
 
 impl Turns {
     pub(crate) fn of(task: Pin<Box<dyn Future<Output = ()> + Send>>) -> Self {
-        Self { task, left: None }
+        Self { task, left: Vec::new() }
     }
 
     /// One turn, and the datagrams that were handed over in it.
@@ -95,16 +95,21 @@ impl Turns {
         let done = self.task.as_mut().poll(cx);
         let Turn { kept, datagrams } = TURN.take().unwrap_or_default();
         drop(turn);
-        self.left = kept.or(self.left.take());
+        kept.iter().for_each(|sender| sender.add_to(&mut self.left));
         (done, datagrams)
     }
 
-    fn flush(&mut self, cx: &mut Context<'_>) {
-        if let Some(left) = &self.left
-            && left.lock().flush(cx).is_ready()
-        {
-            self.left = None;
-        }
+    /// Sends what is left. The memory of it goes where the task had no more to send: most
+    /// connections send nothing for most of their time.
+    fn flush(&mut self, cx: &mut Context<'_>, has_more: bool) {
+        self.left.retain(|sender| {
+            let mut batch = sender.lock();
+            let is_left = batch.flush(cx).is_pending();
+            if !is_left && !has_more {
+                batch.bytes = Vec::new();
+            }
+            is_left
+        });
     }
 }
 
@@ -113,16 +118,17 @@ impl Future for Turns {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        let mut done = Poll::Pending;
+        let (mut done, mut has_more) = (Poll::Pending, true);
         for _ in 0..MOST_TURNS {
             let datagrams;
             (done, datagrams) = this.turn(cx);
-            if done.is_ready() || datagrams < DATAGRAMS_OF_A_TURN {
+            has_more = done.is_pending() && datagrams >= DATAGRAMS_OF_A_TURN;
+            if !has_more {
                 break;
             }
         }
         // What the socket does not take from a task that ends is lost, as any datagram may be.
-        this.flush(cx);
+        this.flush(cx, has_more);
         done
     }
 }
@@ -166,6 +172,12 @@ struct Shared(Arc<Mutex<Batch>>);
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Batch> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add_to(&self, senders: &mut Vec<Self>) {
+        if !senders.iter().any(|sender| Arc::ptr_eq(&sender.0, &self.0)) {
+            senders.push(self.clone());
+        }
     }
 }
 
@@ -266,9 +278,10 @@ impl Batch {
     /// Sends what waits.
     fn flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(head) = self.head else { return Poll::Ready(Ok(())) };
-        let room = self.room(&head);
         let mut sent = 0;
         while sent < self.bytes.len() {
+            // The kernel's first refusal makes it one datagram a call.
+            let room = self.room(&head);
             let part = &self.bytes[sent..self.bytes.len().min(sent + room)];
             match self.socket.as_mut().poll_send(&head.transmit(part), cx) {
                 Poll::Ready(Ok(())) => sent += part.len(),
@@ -478,6 +491,36 @@ mod tests {
             poll(&mut task);
         }
         assert_whole(&wire, 80 * 1452);
+    }
+
+    /// A server with a preferred address has two sockets, and a connection sends over both in a
+    /// turn, or over the other one in the next.
+    #[test]
+    fn each_socket_of_a_task_sends_what_it_keeps() {
+        let wires = [Wire::that_takes(100), Wire::that_takes(0)];
+        let mut senders = wires.clone().map(|wire| Batching(Box::new(wire)).create_sender());
+        let mut turns = 0;
+        let mut task = Turns::of(Box::pin(std::future::poll_fn(move |_| {
+            turns += 1;
+            match turns {
+                1 => {
+                    for sender in &mut senders {
+                        assert!(hand_over(sender, FULL.0, 1, 0).is_ready());
+                    }
+                }
+                2 => assert!(hand_over(&mut senders[0], FULL.0, 1, 10 * 1452).is_ready()),
+                _ => {}
+            }
+            Poll::Pending
+        })));
+        for _ in 0..2 {
+            poll(&mut task);
+        }
+        *wires[1].takes.lock().expect("a test") = 100;
+        poll(&mut task);
+        assert_whole(&wires[0], 20 * 1452);
+        assert_whole(&wires[1], 10 * 1452);
+        assert!(task.left.is_empty());
     }
 
     #[test]

@@ -163,6 +163,8 @@ impl Prague {
         conn.cwnd = conn.cwnd.saturating_sub(cut).max(conn.min_window());
         self.slow_start.set_ssthresh(conn.cwnd);
         self.reduced = Some(Mark::now(conn, now));
+        // A loss that turns out to be none does not take this back.
+        self.undo = None;
     }
 
     /// Paces at one window in a round trip, as the draft has it, and in short bursts.

@@ -20,13 +20,21 @@ pub(super) struct Writer {
     /// What was not handed over yet.
     pieces: Vec<Bytes>,
     bytes: usize,
+    /// A write failed: nothing that comes after it is written, or the file would have a hole.
+    has_failed: bool,
     /// The hand-over that is under way.
     writing: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Writer {
     pub(super) fn new(file: File) -> Self {
-        Self { file: Arc::new(file), pieces: Vec::new(), bytes: 0, writing: None }
+        Self {
+            file: Arc::new(file),
+            pieces: Vec::new(),
+            bytes: 0,
+            has_failed: false,
+            writing: None,
+        }
     }
 
     /// Takes bytes for the file. True if a hand-over is due before the next.
@@ -55,6 +63,10 @@ impl Writer {
     /// Lets what was taken be written. An error may be of what was handed over before.
     pub(super) async fn hand_over(&mut self) -> io::Result<()> {
         self.wait().await?;
+        if self.has_failed {
+            self.pieces.clear();
+            return Err(io::Error::other("an earlier write failed"));
+        }
         if self.pieces.is_empty() {
             return Ok(());
         }
@@ -70,7 +82,9 @@ impl Writer {
         let written = writing.await;
         // Not before: whoever stops to wait may come again.
         self.writing = None;
-        written?
+        let written = written.unwrap_or_else(|error| Err(error.into()));
+        self.has_failed |= written.is_err();
+        written
     }
 }
 
@@ -109,6 +123,22 @@ mod tests {
         }
         writer.flush().await.expect("room for it");
         assert!(std::fs::read(place.path()).expect("the file") == expected);
+    }
+
+    /// What is behind a failed write is not put in its place.
+    #[tokio::test]
+    async fn nothing_follows_a_failed_write() {
+        let full = File::options().write(true).open("/dev/full").expect("the device");
+        let place = tempfile::NamedTempFile::new().expect("a file");
+        let mut writer = Writer::new(full);
+        writer.push(Bytes::from_static(b"lost"));
+        writer.hand_over().await.expect("it is under way");
+        writer.push(Bytes::from_static(b"behind"));
+        assert!(writer.hand_over().await.is_err());
+        let file = File::options().write(true).open(place.path()).expect("the file");
+        writer.file = Arc::new(file);
+        assert!(writer.flush().await.is_err());
+        assert!(std::fs::read(place.path()).expect("the file").is_empty());
     }
 
     #[tokio::test]

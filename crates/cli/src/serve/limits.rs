@@ -62,15 +62,16 @@ pub(super) struct LimitArgs {
 
 impl LimitArgs {
     /// The limits; `has_tcp` if the kernel's TCP takes a descriptor for each connection. Raises
-    /// what this process may open to what they need, or they are less.
-    pub(super) fn limits(&self, has_tcp: bool) -> Limits {
+    /// what this process may open to what they need, or they are less. `threads`: descriptors of
+    /// the server's threads.
+    pub(super) fn limits(&self, has_tcp: bool, threads: u64) -> Limits {
         let usual = Limits::default();
         let files = self.max_files.unwrap_or(MOST_FILES) as u64;
         let tcp = self.max_tcp_connections.unwrap_or(usual.tcp_connections);
         let tcp = if has_tcp { tcp as u64 } else { 0 };
-        let allowed =
-            descriptors::raise(files.saturating_add(tcp).saturating_add(OTHER_DESCRIPTORS));
-        let for_both = allowed.saturating_sub(OTHER_DESCRIPTORS);
+        let others = OTHER_DESCRIPTORS.saturating_add(threads);
+        let allowed = descriptors::raise(files.saturating_add(tcp).saturating_add(others));
+        let for_both = allowed.saturating_sub(others);
         // A connection over TCP has one, and another one for its file.
         let tcp = tcp.min(for_both / 2);
         let mut limits = usual;

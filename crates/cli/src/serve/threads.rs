@@ -8,6 +8,12 @@ use tokio::sync::oneshot;
 
 use crate::failure::Failure;
 
+/// The most threads unless it is said: each has descriptors of its own.
+const MOST_UNSAID: usize = 16;
+
+/// Descriptors of a thread's runtime.
+const DESCRIPTORS: u64 = 4;
+
 /// Threads that run connections beside the main one, until this is dropped.
 pub(super) struct Threads(Vec<(Handle, oneshot::Sender<()>)>);
 
@@ -18,14 +24,18 @@ pub(super) fn runtime() -> Result<Runtime, Failure> {
 }
 
 impl Threads {
-    /// So many in all, the main one included; as many as there are processors unless it is said.
+    /// So many in all, the main one included; as many as there are processors, and at most 16,
+    /// unless it is said.
     pub(super) fn start(wanted: Option<NonZeroUsize>) -> Result<Self, Failure> {
-        let all = wanted.or(available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+        let processors = || available_parallelism().map_or(1, NonZeroUsize::get).min(MOST_UNSAID);
+        let all = wanted.map_or_else(processors, NonZeroUsize::get);
         (1..all).map(Self::one).collect::<Result<_, _>>().map(Self)
     }
 
     fn one(number: usize) -> Result<(Handle, oneshot::Sender<()>), Failure> {
-        let runtime = runtime()?;
+        // Signals are the main thread's.
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build();
+        let runtime = runtime.map_err(|error| Failure::run(format!("cannot start: {error}")))?;
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel();
         let run = move || {
@@ -36,6 +46,11 @@ impl Threads {
         let thread = std::thread::Builder::new().name(format!("serve-{number}")).spawn(run);
         thread.map_err(|error| Failure::run(format!("cannot start a thread: {error}")))?;
         Ok((handle, end))
+    }
+
+    /// Descriptors that they have open.
+    pub(super) fn descriptors(&self) -> u64 {
+        self.0.len() as u64 * DESCRIPTORS
     }
 
     pub(super) fn handles(&self) -> Vec<Handle> {

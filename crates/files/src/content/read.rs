@@ -3,7 +3,7 @@
 //! copy of some ten kilobytes.
 
 use std::fs::File;
-use std::io::{ErrorKind, IoSliceMut};
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -33,18 +33,18 @@ pub(super) async fn read_pieces(
     bytes: usize,
     piece: usize,
 ) -> Result<Vec<Bytes>, SendError> {
-    let mut pieces: Vec<Vec<u8>> =
-        (0..bytes).step_by(piece.max(1)).map(|from| vec![0; piece.min(bytes - from)]).collect();
+    let empty = move || -> Vec<Vec<u8>> {
+        (0..bytes).step_by(piece.max(1)).map(|from| vec![0; piece.min(bytes - from)]).collect()
+    };
+    let mut pieces = empty();
     let there = read_cached(file, &mut pieces, at);
     if there < bytes {
         let file = file.clone();
+        // Nothing is held while others have the disk, unless there is something in it.
+        let begun = (there > 0).then_some(pieces);
         let rest = move || {
-            let mut skipped = 0;
-            for piece in &mut pieces {
-                let from = there.saturating_sub(skipped).min(piece.len());
-                file.read_exact_at(&mut piece[from..], at + (skipped + from) as u64)?;
-                skipped += piece.len();
-            }
+            let mut pieces = begun.unwrap_or_else(empty);
+            fill(&file, &mut pieces, there, at)?;
             Ok(pieces)
         };
         pieces = match disk.run(rest).await {
@@ -54,6 +54,17 @@ pub(super) async fn read_pieces(
         };
     }
     Ok(pieces.into_iter().map(Bytes::from).collect())
+}
+
+/// Reads what is missing of pieces whose first bytes, `there` of them all, were read already.
+fn fill(file: &File, pieces: &mut [Vec<u8>], there: usize, at: u64) -> std::io::Result<()> {
+    let mut skipped = 0;
+    for piece in pieces {
+        let from = there.saturating_sub(skipped).min(piece.len());
+        file.read_exact_at(&mut piece[from..], at + (skipped + from) as u64)?;
+        skipped += piece.len();
+    }
+    Ok(())
 }
 
 fn failed(error: std::io::Error) -> SendError {
@@ -67,6 +78,8 @@ fn failed(error: std::io::Error) -> SendError {
 /// read that may wait, and so is a file system that cannot tell.
 #[cfg(target_os = "linux")]
 fn read_cached(file: &File, pieces: &mut [Vec<u8>], at: u64) -> usize {
+    use std::io::IoSliceMut;
+
     use rustix::io::{ReadWriteFlags, preadv2};
 
     let mut into: Vec<IoSliceMut<'_>> = pieces.iter_mut().map(|p| IoSliceMut::new(p)).collect();
@@ -102,6 +115,22 @@ mod tests {
         }
         let whole = read(&disk, &file, 7, 1000).await;
         assert!(whole.is_ok_and(|whole| whole == content[7..1007]));
+    }
+
+    /// The system may have had any part of it.
+    #[test]
+    fn what_was_read_already_is_kept_and_the_rest_is_filled() {
+        let (named, content) = file_of(1000);
+        let file = File::open(named.path()).expect("the file");
+        let at = 7;
+        for there in [0, 5, 100, 101, 399, 400] {
+            let mut pieces = vec![vec![0; 100]; 4];
+            for (n, byte) in content[at..at + there].iter().enumerate() {
+                pieces[n / 100][n % 100] = *byte;
+            }
+            fill(&file, &mut pieces, there, at as u64).expect("it is there");
+            assert_eq!(pieces.concat(), content[at..at + 400], "{there} bytes were there");
+        }
     }
 
     #[tokio::test]

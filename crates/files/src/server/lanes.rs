@@ -1,5 +1,5 @@
-//! The threads of a server. All of a connection runs on one of them, so that nothing of it is woken
-//! on another thread: with one connection, the endpoint's thread does everything.
+//! The threads of a server. All of a connection runs on one of them. With one connection the
+//! endpoint's thread does everything; other lanes are woken by it when something arrives or is due.
 
 use std::future::Future;
 use std::sync::Arc;

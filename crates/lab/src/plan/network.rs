@@ -36,6 +36,17 @@ impl NetworkText {
         let dir = file.parent().unwrap_or(Path::new(""));
         // What is a plan is a table.
         let all: toml::Table = plan.text.parse().unwrap_or_default();
+        for field in ["node", "network"] {
+            if all.contains_key(field) {
+                return Err(FileError {
+                    file: file.display().to_string(),
+                    line: None,
+                    field: field.to_owned(),
+                    message: "its nodes belong to its own flows; write a path or a chain of links"
+                        .to_owned(),
+                });
+            }
+        }
         let mut tables = part(&all, &OF_THE_PATH);
         let variants = all.get("variant").and_then(|list| list.as_array());
         let variants = variants.map_or(Vec::new(), |variants| variants_of_the_path(variants));

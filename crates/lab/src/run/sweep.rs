@@ -62,7 +62,11 @@ pub fn sweep(
     stop: &AtomicBool,
     watch: &mut dyn FnMut(SweepProgress),
 ) -> Result<Vec<RunResult>, SweepError> {
-    let run = |i| run_point(plan, i, options, stop, &mut |_| ());
+    // In real time a run that was stopped has figures, which are not those of the point.
+    let run = |i| match run_point(plan, i, options, stop, &mut |_| ()) {
+        Ok(result) if result.interrupted => Err(RunError::StoppedEarly),
+        result => result,
+    };
     sweep_over(plan, dir, options.backend, jobs, run, watch)
 }
 

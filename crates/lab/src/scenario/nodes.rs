@@ -222,10 +222,20 @@ impl NetworkTable {
             self.parking_lot.map(|p| (p.hops, 1, "parking_lot")),
             self.incast.map(|i| (i.senders, 1, "incast")),
             self.leaf_spine.map(|l| {
-                let hosts = l.leaves.saturating_mul(l.hosts);
-                (hosts.saturating_add(l.leaves.saturating_mul(l.spines)), 1, "leaf_spine")
+                let size = |of: usize| l.leaves.saturating_mul(of);
+                // Its nodes, or a quarter of its links of one direction, whichever is more.
+                let nodes = size(l.hosts).saturating_add(l.leaves).saturating_add(l.spines);
+                let links = size(l.hosts).saturating_add(size(l.spines));
+                let least = l.leaves.min(l.hosts).min(l.spines);
+                (if least == 0 { 0 } else { nodes.max(links / 2) }, 1, "leaf_spine")
             }),
-            self.fat_tree.map(|f| (f.k.saturating_pow(3), 2, "fat_tree")),
+            self.fat_tree.map(|f| {
+                let hosts = f.k.saturating_pow(3) / 4;
+                let switches = f.k.saturating_pow(2).saturating_mul(5) / 4;
+                // Three links of both directions for each host.
+                let links = hosts.saturating_mul(3);
+                (hosts.saturating_add(switches).max(links / 2), 2, "fat_tree")
+            }),
         ];
         let mut named = all.into_iter().flatten();
         let Some((size, least, name)) = named.next() else {

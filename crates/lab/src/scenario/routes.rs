@@ -20,8 +20,8 @@ pub(super) struct Routes {
     pub(super) list: Vec<Route>,
     pub(super) changes: Vec<Reroute>,
     known: HashMap<Route, usize>,
-    /// By node, and by the time whose failed links are left out.
-    toward: HashMap<(usize, Duration), Toward>,
+    /// By node, and by the time whose failed links are left out; without a time none is.
+    toward: HashMap<(usize, Option<Duration>), Toward>,
 }
 
 impl Routes {
@@ -111,7 +111,7 @@ impl Routes {
             // Hosts have one link each, and all of a switch are found together.
             let last = nodes.topology.only_link_to(to);
             let to = last.map_or(to, |link| nodes.topology.edges()[link].from);
-            let toward = self.toward.entry((to, at));
+            let toward = self.toward.entry((to, knows.then_some(at)));
             let find = || nodes.topology.toward(to, nodes.cost, |link| !is_down(link));
             let mut links = toward.or_insert_with(find).route(from, hash)?;
             links.extend(last);
@@ -198,6 +198,10 @@ impl Routes {
             (None, Some(from), Some(to)) => {
                 let from = nodes.node(from, &format!("{field}.from"))?;
                 let to = nodes.node(to, &format!("{field}.to"))?;
+                if from == to {
+                    let why = "cross traffic from a node to itself; write another one";
+                    return Err(Wrong::new(format!("{field}.to"), why));
+                }
                 let route = self.shortest(nodes, (from, to), None, Duration::ZERO, false);
                 let route = route.filter(|route| !route.there.is_empty());
                 route.ok_or_else(|| Wrong::new(field, "there is no way between its nodes"))?

@@ -391,8 +391,9 @@ fn cross_traffic_far_away_ends_and_short_connections_share_a_link() {
 }
 
 fullpipe_testkit::tests! {
-    [] each_stack_moves_exactly_the_bytes_of_flows_with_their_own_algorithms;
-    timed [] each_stack_carries_every_application_up;
+    timed []
+        each_stack_moves_exactly_the_bytes_of_flows_with_their_own_algorithms,
+        each_stack_carries_every_application_up;
     long timed []
         a_run_by_time_ends_at_its_time_and_its_figures_agree,
         a_run_by_volume_moves_exactly_that,

@@ -86,6 +86,59 @@ link = [
     assert!(is(around, 0.7) && is(back, 0.3), "{:?}", result.probes);
 }
 
+/// The route of the start is found before anything is known to have failed.
+#[test]
+fn flows_go_around_a_link_that_fails_at_once() {
+    let result = run("cc = \"bbr3\"\nduration = \"3s\"\nnetwork = { rtt = \"20ms\" }
+node = [{ name = \"a\" }, { name = \"b\" }, { name = \"c\" }]
+flow = [{ from = \"a\", to = \"b\" }]
+[[link]]
+from = \"a\"
+to = \"b\"
+rate = \"20mbit\"
+delay = \"5ms\"
+buffer = \"1bdp\"
+fails = [{ at = \"0s\", until = \"2500ms\" }]
+[[link]]
+from = \"a\"
+to = \"c\"
+rate = \"10mbit\"
+delay = \"5ms\"
+buffer = \"1bdp\"
+[[link]]
+from = \"c\"
+to = \"b\"
+rate = \"10mbit\"
+delay = \"5ms\"
+buffer = \"1bdp\"
+");
+    assert!(goodput(&result, 0) > 5.0, "{}", goodput(&result, 0));
+}
+
+/// The limits are of nodes and of links.
+#[test]
+fn a_shape_may_be_as_large_as_a_graph() {
+    let with = |shape: &str| {
+        let edge = "{ rate = \"10mbit\", delay = \"1ms\", buffer = \"1bdp\" }";
+        plan(&format!(
+            "cc = \"bbr3\"\nduration = \"1ms\"\nflow = [{{ from = \"h0\", to = \"h1\" }}]\n\
+             [network]\nrtt = \"20ms\"\n{shape}\ncore = {edge}\nedge = {edge}\n"
+        ))
+    };
+    for shape in ["fat_tree = { k = 22 }", "leaf_spine = { leaves = 100, spines = 40, hosts = 20 }"]
+    {
+        with(shape).expect(shape);
+    }
+    for shape in [
+        "fat_tree = { k = 24 }",
+        "fat_tree = { k = 0 }",
+        "leaf_spine = { leaves = 100, spines = 90, hosts = 20 }",
+        "leaf_spine = { leaves = 0, spines = 40, hosts = 20 }",
+    ] {
+        assert!(with(shape).expect_err(shape).contains("too small or too large"), "{shape}");
+    }
+}
+
 #[test]
 fn what_is_wrong_with_a_graph_is_told_in_one_line() {
     let graph = |rest: &str| format!("{TWO_IN}{rest}");

@@ -12,7 +12,7 @@ pub(crate) const MAX_QUANTUM: u64 = 65_536;
 /// "Infinity" of a volume in bytes.
 pub(crate) const INFINITE: u64 = u64::MAX;
 
-/// What an algorithm makes of CE marks.
+/// The answer of an algorithm to CE marks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum MarksAre {
     /// Losses of packets that arrived all the same.
@@ -74,7 +74,7 @@ pub struct Conn {
     /// The application had nothing to send since BBR's last ProbeRTT, whose samples bear its mark
     /// too.
     pub(crate) was_application_limited: bool,
-    /// What a CE mark counts as.
+    /// The answer to a CE mark.
     pub(crate) marks: MarksAre,
     /// C.is_cwnd_limited holds while less than this has left the path: see
     /// [`Self::mark_cwnd_limited`].

@@ -75,7 +75,7 @@ pub enum ResumePhase {
     SafeRetreat,
 }
 
-/// What one batch said, as far as it matters here.
+/// The part of a batch that matters here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct News<'a> {
     pub(crate) now: Instant,

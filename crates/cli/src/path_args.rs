@@ -125,7 +125,7 @@ impl PathArgs {
             || self.extras() != PathExtras::default()
     }
 
-    /// What a path has that is not said here is as in `usual`.
+    /// The path; the properties that are not said here are those of `usual`.
     pub(crate) fn over(&self, usual: Options) -> Result<Options, Failure> {
         let network = self.scenario.as_deref().map(NetworkText::load);
         let network = network.transpose().map_err(Failure::bad_input)?;

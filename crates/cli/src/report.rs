@@ -44,7 +44,7 @@ Examples:
   fullpipe report quickstart --csv
   sudo fullpipe judge --json -- iperf3 -c {host} -t 100 > judge.json; fullpipe report judge.json -r judge.html";
 
-/// What was kept.
+/// Kept results.
 enum Kept {
     Scenarios(Vec<ScenarioReport>),
     Verdict { judged: Box<Judged>, runs: Vec<ProgramResult> },

@@ -30,7 +30,7 @@ impl Supply {
         self.wanted = self.wanted.saturating_add(bytes);
     }
 
-    /// What the transport has not taken yet is not written.
+    /// Bytes that the transport has not taken yet are not written.
     pub fn withhold(&mut self) {
         self.wanted = self.taken;
     }

@@ -137,7 +137,7 @@ fn the_window_shrinks_once_in_a_virtual_round_trip() {
     assert_eq!(cuts, [5, 10, 15, 20]);
 }
 
-/// What was marked adds nothing.
+/// Marked data adds nothing.
 #[test]
 fn marked_bytes_do_not_grow_the_window() {
     let mut rounds = Rounds::new(100, MS.times(40), L4S());

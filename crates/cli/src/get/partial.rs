@@ -31,7 +31,7 @@ pub(super) struct Partial {
     had: u64,
     /// The length of the whole, from the answer that continues the part.
     whole: Option<u64>,
-    /// What the part is of; without it, it cannot be continued and goes with this.
+    /// The version that the part is of; without it, the part is not continued and goes with this.
     validator: Option<String>,
     /// The mode of the file that it replaces. The part itself can be written in any case, or it
     /// could not be continued.
@@ -49,7 +49,7 @@ struct Note {
     validator: String,
 }
 
-/// What to do with the body of an answer.
+/// The place of the body of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Start {
     /// It begins at this byte of the file.

@@ -28,7 +28,7 @@ use crate::say;
 pub(super) struct Job {
     pub(super) target: Target,
     pub(super) path: PathBuf,
-    /// What an earlier run left of it is continued.
+    /// True if the part that an earlier run left is continued.
     pub(super) continues: bool,
 }
 

@@ -17,7 +17,7 @@ const BATCH_PIECES: usize = 512;
 /// A file that is written to.
 pub(super) struct Writer {
     file: Arc<File>,
-    /// What was not handed over yet.
+    /// The bytes that were not handed over yet.
     pieces: Vec<Bytes>,
     bytes: usize,
     /// A write failed: nothing that comes after it is written, or the file would have a hole.
@@ -125,7 +125,7 @@ mod tests {
         assert!(std::fs::read(place.path()).expect("the file") == expected);
     }
 
-    /// What is behind a failed write is not put in its place.
+    /// Bytes behind a failed write are not put in its place.
     #[tokio::test]
     async fn nothing_follows_a_failed_write() {
         let full = File::options().write(true).open("/dev/full").expect("the device");

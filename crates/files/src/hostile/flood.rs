@@ -336,7 +336,7 @@ enum Stream {
     Uni,
 }
 
-/// What HTTP/3 has in the place of endless CONTINUATION frames, and of bombs for HPACK.
+/// The counterparts in HTTP/3 of endless CONTINUATION frames, and of bombs for HPACK.
 #[test]
 fn a_flood_of_http_3_ends_with_its_code() {
     /// H3_EXCESSIVE_LOAD and QPACK_DECOMPRESSION_FAILED (RFC 9114 section 8.1, RFC 9204 section 6).

@@ -96,7 +96,7 @@ impl Admission {
     }
 }
 
-/// How many times the places of one address a /48 of IPv6 may have.
+/// A /48 of IPv6 may have this many times the places of one address.
 const ADDRESSES_OF_A_SITE: usize = 2;
 
 /// The addresses that one client has to itself: an IPv4 address, or the /64 of an IPv6 one, within

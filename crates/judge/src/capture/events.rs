@@ -15,7 +15,7 @@ struct Clock {
     now_ms: f64,
 }
 
-/// What is read of a trace's events.
+/// The reader of a trace's events.
 pub(super) struct Reader {
     clock: Clock,
     /// The names of an event's fields where it is a list.

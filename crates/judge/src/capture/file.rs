@@ -29,7 +29,7 @@ pub(super) struct Frame<'a> {
     pub(super) ip_len: u32,
 }
 
-/// What there is to say of a file besides its packets.
+/// Remarks about a file besides its packets.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Remarks(BTreeSet<String>);
 

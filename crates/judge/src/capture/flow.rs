@@ -110,7 +110,7 @@ pub(super) struct Flow {
 /// Something that a file does not show.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Unknown {
-    /// What it is.
+    /// The finding.
     pub what: String,
     /// The reason.
     pub why: String,

@@ -18,7 +18,7 @@ pub struct Suspicion {
     pub or_else: String,
 }
 
-/// What a flow shows of its congestion control.
+/// The congestion control of a flow, as far as the flow shows it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Verdict {
     /// The kind, and whether it paces.

@@ -337,7 +337,7 @@ impl Span<'_> {
         Some(a.of_flows(flows, all)?.into_iter().zip(b.of_flows(flows, all)?).collect())
     }
 
-    /// What was counted at both ends of the interval; nothing where it is not counted apart.
+    /// The counts at both ends of the interval; nothing where they are not counted apart.
     fn tallies(&self, subject: &Subject) -> Option<Vec<(&Tally, &Tally)>> {
         let (from, to) = (self.a, self.b);
         match subject {

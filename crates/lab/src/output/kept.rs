@@ -91,7 +91,7 @@ pub fn read_object(text: &str, path: &Path) -> Result<Vec<ScenarioReport>, KeptE
     Reports::parse(text).map(Reports::into_scenarios).map_err(object)
 }
 
-/// What there is of a sweep, which may be at work.
+/// The runs of a sweep so far: it may be at work.
 fn of_sweep(dir: &Path) -> Result<ScenarioReport, KeptError> {
     let mut runs: Vec<RunResult> = Journal::look(dir)?;
     runs.sort_by_key(|run| (run.run, run.repetition));

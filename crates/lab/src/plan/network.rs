@@ -92,7 +92,7 @@ fn seed(value: &toml::Value) -> Option<u64> {
     value.as_integer().and_then(|seed| u64::try_from(seed).ok())
 }
 
-/// What the variants say of the path, each path once: one that says nothing has the file's own.
+/// The paths of the variants, each once: a variant that names none has the file's own.
 fn variants_of_the_path(variants: &[toml::Value]) -> Vec<toml::Value> {
     let mut paths: Vec<toml::Table> = Vec::new();
     let mut kept: Vec<toml::Value> = Vec::new();

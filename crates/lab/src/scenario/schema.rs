@@ -206,7 +206,7 @@ pub(super) struct FlowTable {
     /// Bytes of a full packet as congestion control counts them.
     pub(super) mss: Option<u32>,
     pub(super) initial_cwnd: Option<Size>,
-    /// What an earlier connection over the path left.
+    /// The parameters that an earlier connection over the path left.
     pub(super) resume: Option<Resume>,
     pub(super) paced: Option<bool>,
     pub(super) ack_aggregation: Option<bool>,

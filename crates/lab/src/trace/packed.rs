@@ -59,7 +59,7 @@ pub fn unpacked(
 /// A zstd file, of which up to four bytes were read ahead.
 struct Source<R> {
     ahead: [u8; 4],
-    /// How many of them are still to be read: the last ones.
+    /// The number of them that are still to be read: the last ones.
     held: usize,
     inner: R,
 }

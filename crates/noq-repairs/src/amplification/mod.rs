@@ -108,7 +108,7 @@ impl Sender {
 }
 
 impl Outgoing for Sender {
-    /// What is of a handshake, or of no connection, waits until its address may be sent more. A
+    /// A datagram of a handshake, or of no connection, waits until its address may be sent more. A
     /// connection that is validated on another path must not wait for this one: a datagram that may
     /// not be sent is lost, and noq detects the loss.
     fn on_send(&mut self, transmit: &Transmit<'_>, cx: &mut Context<'_>) -> OnSend {

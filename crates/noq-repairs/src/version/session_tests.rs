@@ -54,7 +54,7 @@ fn server(notes: NegotiationTable) -> ServerCrypto {
     ServerCrypto { v1: config.clone(), v2: config, suite, versions: QuicVersions::V1AndV2, notes }
 }
 
-/// What a server makes of a ClientHello that tells one version, in packets of another.
+/// The answer of a server to a ClientHello that tells one version, in packets of another.
 fn answer(told: u32, begun: u32) -> Result<bool, TransportError> {
     let notes = NegotiationTable::default();
     let crypto = server(notes.clone());

@@ -43,7 +43,7 @@ const ACK_DELAY_EXPONENT: u64 = 3;
 /// The name that qvis knows the metrics by.
 const OLD_METRICS: &str = "recovery:metrics_updated";
 
-/// What has to be known of earlier events.
+/// The knowledge of earlier events that later ones need.
 pub(super) struct Dialect {
     /// `ack_delay_exponent` of this end and of the other one.
     own_exponent: u64,

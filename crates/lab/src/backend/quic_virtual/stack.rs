@@ -39,7 +39,7 @@ pub(in crate::backend) trait Stack: Sized + Send + Sync + 'static {
     type Control: Copy;
     /// Pacing below the stack, of one connection.
     type Pacing: Default;
-    /// What is known of one controller of the stack's own from before.
+    /// The knowledge of one controller of the stack's own from before.
     type View: Default;
 
     /// Variables of a snapshot that [`Self::view`] leaves without a meaning.

@@ -67,7 +67,7 @@ values!(Late {
     drain_start_round: u64 = number,
 });
 
-/// What stands behind the queue, as of the last time it was read.
+/// The variables behind the queue, as of the last time they were read.
 #[derive(Default)]
 pub(in crate::backend) struct View {
     late: Late,

@@ -80,11 +80,22 @@ fn large_topologies_are_met() {
     assert_eq!(said.code, Some(0), "{}", said.stderr);
 }
 
+/// Minutes of dozens of flows: seconds of a processor.
+fn the_limits_of_l4s_are_met() {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/l4s");
+    let files = ["beside-cubic.toml", "alone.toml", "classic-queue.toml", "changed-field.toml"];
+    let said = run(fullpipe(&dir, &[&["run", "--json"][..], &files].concat()));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let said = run(fullpipe(&dir, &["run", "--json", "--backend", "tcp:user", "over-tcp.toml"]));
+    assert_eq!(said.code, Some(0), "tcp:user: {}", said.stderr);
+}
+
 fullpipe_testkit::tests! {
     long timed []
         over_quic_runs_of_a_file_share_their_path,
         over_quic_a_path_changes_with_time_and_windows_are_measured;
     long []
         the_limits_of_bbr3x_in_shallow_buffers_and_among_many_are_met_or_known_not_to_be,
-        large_topologies_are_met;
+        large_topologies_are_met,
+        the_limits_of_l4s_are_met;
 }

@@ -247,16 +247,6 @@ fn each_topology_is_met_and_is_the_same_with_any_number_of_jobs() {
 }
 
 #[test]
-fn each_limit_of_l4s_is_met_or_known_not_to_be() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/l4s");
-    let files = ["beside-cubic.toml", "alone.toml", "classic-queue.toml", "changed-field.toml"];
-    let said = run(fullpipe(&dir, &[&["run", "--json"][..], &files].concat()));
-    assert_eq!(said.code, Some(0), "{}", said.stderr);
-    let said = run(fullpipe(&dir, &["run", "--json", "--backend", "tcp:user", "over-tcp.toml"]));
-    assert_eq!(said.code, Some(0), "tcp:user: {}", said.stderr);
-}
-
-#[test]
 fn each_limit_of_careful_resume_is_met_or_known_not_to_be() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/careful-resume");
     for backend in ["sim", "tcp:user"] {

@@ -374,5 +374,5 @@ fn free_port(server: SocketAddr) -> Result<UdpSocket, ClientError> {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    crate::transport::udp_socket((any, 0).into()).map_err(ClientError::Socket)
+    crate::transport::client_udp_socket((any, 0).into()).map_err(ClientError::Socket)
 }

@@ -143,9 +143,10 @@ fn rounds_until_full(link: &mut Link) -> (u64, u64) {
 /// The round trips that an algorithm may take.
 ///
 /// BBRv3 learns of bandwidth in probes. The next one comes after at most 63 rounds, and fills the
-/// pipe and raises the rate by a quarter a round in some 20; ProbeRTT can cut it short, or it was a
-/// precaution, and the next one does it. Swift's law ends a probe at a delay above its target as well,
-/// so that a third one may be needed. BBRv1 raises the rate by a quarter in 8 rounds, 6 times in
+/// pipe and raises the rate by a quarter a round in some 20. Two of three may not do it: ProbeRTT
+/// starts the wait anew, and a probe ends when three rounds in which cwnd was not the limit have
+/// raised the rate by less than a quarter each, as a pacing gain of 1.25 less the margin of 1 %
+/// does. Swift's law ends a probe at a delay above its target as well. BBRv1 raises the rate by a quarter in 8 rounds, 6 times in
 /// 64. It believes in a policer for 48 rounds of its own; these have a packet at the least, which
 /// the policer's rate can make longer than a round trip. Reno adds a packet a round, up to a BDP;
 /// CUBIC 9/17 of one at the least, while it has less than before; Prague one in as many rounds as
@@ -157,10 +158,11 @@ fn bound(link: &Link) -> u64 {
     let srtt = link.cc.snapshot().srtt.unwrap_or(link.rtt);
     let smoothing = 8 * srtt.as_nanos().div_ceil(link.rtt.as_nanos());
     match link.cc.algorithm() {
-        Algorithm::Bbr3 | Algorithm::Bbr3x | Algorithm::Bbr3Linux | Algorithm::Bbr3xLinux => {
-            2 * (63 + 20) + SPAN
-        }
-        Algorithm::BbrSwift => 3 * (63 + 20) + SPAN,
+        Algorithm::Bbr3
+        | Algorithm::Bbr3x
+        | Algorithm::Bbr3Linux
+        | Algorithm::Bbr3xLinux
+        | Algorithm::BbrSwift => 3 * (63 + 20) + SPAN,
         Algorithm::Bbr1 => bbr1_policer_rounds(link) + 64 + SPAN,
         Algorithm::Reno => bdp_packets + smoothing + SPAN,
         Algorithm::Prague => bdp_packets * prague_rounds(link) + smoothing + SPAN,

@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// Serve no files: /bulk/BYTES gives so many bytes from memory, for measurements
     #[arg(long, conflicts_with = "dir")]
     bulk: bool,
-    /// Threads for connections over QUIC, each of which stays on one [default: as many as there are
+    /// Threads for connections, each of which stays on one [default: as many as there are
     /// processors, at most 16]
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
@@ -88,6 +88,10 @@ pub(crate) struct Args {
     /// Give no session tickets: every connection proves the server's identity with its certificate
     #[arg(long)]
     no_resumption: bool,
+    /// Begin a connection with what an earlier one to the same address had, for so long after its
+    /// end: Careful Resume (RFC 9959); not with noq's own algorithms
+    #[arg(long, value_name = "TIME", value_parser = crate::parse_timeout)]
+    careful_resume: Option<fullpipe_cc::Duration>,
     /// Write the qlog of each connection into DIR; each takes a descriptor
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
@@ -115,6 +119,12 @@ Examples:
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.qlog.is_some() {
         Part::Qlog.check().map_err(Failure::bad_input)?;
+    }
+    if args.careful_resume.is_some() && matches!(args.cc, CongestionControl::Noq(_)) {
+        return Err(Failure::bad_input(format!(
+            "--careful-resume is for this program's own congestion controls, not for {}",
+            args.cc
+        )));
     }
     let (tls, certificate) = tls(args)?;
     if let Some(directory) = &args.qlog {
@@ -151,6 +161,7 @@ async fn serve(
         versions: args.quic_versions,
         preferred_address: args.preferred_address.unwrap_or_default(),
         lanes: threads.handles(),
+        careful_resume: args.careful_resume.map(Into::into),
         #[cfg(feature = "qlog")]
         qlog: args.qlog.clone(),
         ..ServerOptions::default()

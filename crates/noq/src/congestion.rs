@@ -3,9 +3,13 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(feature = "careful-resume")]
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use fullpipe_adapter::{CongestionControl, NoqAlgorithm};
+#[cfg(feature = "careful-resume")]
+use fullpipe_cc::SavedParameters;
 use fullpipe_cc::{Algorithm, Config};
 use noq::congestion::{Bbr3Config, Controller, ControllerFactory, CubicConfig, NewRenoConfig};
 
@@ -25,12 +29,27 @@ pub fn controllers_with_seed(
     seed: u64,
 ) -> Arc<dyn ControllerFactory + Send + Sync> {
     match congestion.into() {
-        CongestionControl::Fullpipe(algorithm) => {
-            Arc::new(Factory { algorithm, next_seed: AtomicU64::new(seed) })
-        }
+        CongestionControl::Fullpipe(algorithm) => Arc::new(Factory::new(algorithm, seed)),
         CongestionControl::Noq(NoqAlgorithm::Bbr3) => Arc::new(Bbr3Config::default()),
         CongestionControl::Noq(NoqAlgorithm::Cubic) => Arc::new(CubicConfig::default()),
         CongestionControl::Noq(NoqAlgorithm::NewReno) => Arc::new(NewRenoConfig::default()),
+    }
+}
+
+/// As [`controllers_with_seed`], for one connection over a path whose parameters an earlier one has
+/// left ([`NoqController::saved_parameters`]): Careful Resume, RFC 9959. The connection's first
+/// path alone begins with them. noq's own algorithms take none.
+#[cfg(feature = "careful-resume")]
+pub fn controllers_resuming(
+    congestion: impl Into<CongestionControl>,
+    seed: u64,
+    saved: SavedParameters,
+) -> Arc<dyn ControllerFactory + Send + Sync> {
+    match congestion.into() {
+        CongestionControl::Fullpipe(algorithm) => {
+            Arc::new(Factory { saved: Mutex::new(Some(saved)), ..Factory::new(algorithm, seed) })
+        }
+        of_noq @ CongestionControl::Noq(_) => controllers_with_seed(of_noq, seed),
     }
 }
 
@@ -38,12 +57,35 @@ pub fn controllers_with_seed(
 struct Factory {
     algorithm: Algorithm,
     next_seed: AtomicU64,
+    /// For the first controller.
+    #[cfg(feature = "careful-resume")]
+    saved: Mutex<Option<SavedParameters>>,
+}
+
+impl Factory {
+    fn new(algorithm: Algorithm, seed: u64) -> Self {
+        Self {
+            algorithm,
+            next_seed: AtomicU64::new(seed),
+            #[cfg(feature = "careful-resume")]
+            saved: Mutex::default(),
+        }
+    }
+
+    fn config(&self) -> Config {
+        let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
+        Config {
+            // A panic while the lock was held leaves the value as it was.
+            #[cfg(feature = "careful-resume")]
+            resume: self.saved.lock().unwrap_or_else(PoisonError::into_inner).take(),
+            ..Config::new(seed)
+        }
+    }
 }
 
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
-        Box::new(NoqController::new(self.algorithm, seed, now, current_mtu))
+        Box::new(NoqController::new(self.algorithm, self.config(), now, current_mtu))
     }
 }
 

@@ -51,15 +51,37 @@ struct Inner {
     clock: Clock,
     flight: Flight,
     batch: Batch,
-    /// The snapshot that a clone for `congestion_state` shows. The first event removes it; only a
-    /// controller of a real path has events.
-    at_clone: Option<Box<Snapshot>>,
+    /// What a clone for `congestion_state` shows. The first event removes it; only a controller of a
+    /// real path has events.
+    at_clone: Option<Box<View>>,
+}
+
+/// A controller as it is looked at.
+#[derive(Clone, Copy)]
+struct View {
+    snapshot: Snapshot,
+    #[cfg(feature = "careful-resume")]
+    saved: Option<fullpipe_cc::SavedParameters>,
+    #[cfg(feature = "careful-resume")]
+    has_failed: bool,
+}
+
+impl View {
+    fn of(core: &Core) -> Self {
+        Self {
+            snapshot: core.snapshot(),
+            #[cfg(feature = "careful-resume")]
+            saved: core.saved_parameters(),
+            #[cfg(feature = "careful-resume")]
+            has_failed: core.saved_parameters_failed(),
+        }
+    }
 }
 
 impl NoqController {
-    pub(crate) fn new(algorithm: Algorithm, seed: u64, base: NoqInstant, mtu: u16) -> Self {
-        let config =
-            Config { smss: u32::from(mtu), transport: Transport::Quic, ..Config::new(seed) };
+    /// `config` needs no packet size and no transport.
+    pub(crate) fn new(algorithm: Algorithm, config: Config, base: NoqInstant, mtu: u16) -> Self {
+        let config = Config { smss: u32::from(mtu), transport: Transport::Quic, ..config };
         let start = Instant::default();
         Self {
             inner: Mutex::new(Inner {
@@ -75,12 +97,27 @@ impl NoqController {
 
     /// All that the algorithm believes. On a clone from `congestion_state`: at that moment.
     pub fn snapshot(&self) -> Snapshot {
+        self.view().snapshot
+    }
+
+    /// The parameters of this path for a later connection: see
+    /// [`fullpipe_cc::Controller::saved_parameters`].
+    #[cfg(feature = "careful-resume")]
+    pub fn saved_parameters(&self) -> Option<fullpipe_cc::SavedParameters> {
+        self.view().saved
+    }
+
+    /// True if the path did not carry what it began with: see
+    /// [`fullpipe_cc::Controller::saved_parameters_failed`].
+    #[cfg(feature = "careful-resume")]
+    pub fn saved_parameters_failed(&self) -> bool {
+        self.view().has_failed
+    }
+
+    fn view(&self) -> View {
         let mut inner = self.lock();
         inner.close_batch();
-        match &inner.at_clone {
-            Some(snapshot) => **snapshot,
-            None => inner.core.snapshot(),
-        }
+        inner.view()
     }
 
     /// A panic while the lock was held leaves a model that is merely out of date.
@@ -96,6 +133,13 @@ impl NoqController {
 }
 
 impl Inner {
+    fn view(&self) -> View {
+        match &self.at_clone {
+            Some(view) => **view,
+            None => View::of(&self.core),
+        }
+    }
+
     /// The batch that an event at `now` belongs to: the open one, or a new one.
     fn batch_at(&mut self, now: Instant) -> &mut Batch {
         if !self.batch.is_at(now) {
@@ -227,14 +271,14 @@ impl Controller for NoqController {
     fn clone_box(&self) -> Box<dyn Controller> {
         let mut inner = self.lock();
         inner.close_batch();
-        let snapshot = inner.at_clone.clone().unwrap_or_else(|| Box::new(inner.core.snapshot()));
+        let at_clone = Some(Box::new(inner.view()));
         let mut core = inner.core.clone();
         core.forget_flight();
         let clone = Inner {
             core,
             flight: Flight::default(),
             batch: Batch::default(),
-            at_clone: Some(snapshot),
+            at_clone,
             config: inner.config,
             clock: inner.clock,
         };

@@ -10,9 +10,13 @@ mod qlog;
 mod runtime;
 mod transport;
 
+#[cfg(feature = "careful-resume")]
+pub use congestion::controllers_resuming;
 pub use congestion::{controllers, controllers_with_seed};
 pub use controller::NoqController;
 pub use fullpipe_adapter::{CongestionControl, NoqAlgorithm};
+#[cfg(feature = "careful-resume")]
+pub use fullpipe_cc::SavedParameters;
 pub use fullpipe_cc::{Algorithm, Snapshot};
 #[cfg(feature = "qlog")]
 pub use qlog::QlogFiles;

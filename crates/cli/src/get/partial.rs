@@ -62,6 +62,10 @@ pub(super) enum Start {
 
 impl Partial {
     /// Opens or makes the part of `path`, which is to have this mode when it is complete.
+    ///
+    /// # Errors
+    /// The part cannot be opened, is another process's, or has bytes and no note, so that it may be
+    /// a file of somebody else.
     pub(super) fn open(
         path: &Path,
         url: &str,
@@ -69,11 +73,19 @@ impl Partial {
     ) -> io::Result<(Self, File)> {
         let (part, note) = (beside(path, PART), beside(path, NOTE));
         let (mut file, lock) = locked(&part)?;
+        let known = read_note(&note);
+        if known.is_none() && file.metadata()?.len() > 0 {
+            return Err(io::Error::other(format!(
+                "{} is there, and no {} says of which URL it is; move it away",
+                part.display(),
+                note.display()
+            )));
+        }
+        let known = known.filter(|known| known.url == url);
         let mode = mode.map(|mode| mode.mode());
         if let Some(mode) = mode {
             file.set_permissions(Permissions::from_mode(mode | 0o200))?;
         }
-        let known = read_note(&note).filter(|known| known.url == url);
         let had = match &known {
             Some(_) => file.seek(SeekFrom::End(0))?,
             None => 0,
@@ -416,6 +428,20 @@ mod tests {
         assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0);
         std::os::unix::fs::symlink("elsewhere", dir.path().join("g.part")).expect("a link");
         assert!(Partial::open(&dir.path().join("g"), "https://a/g", None).is_err());
+    }
+
+    #[test]
+    fn a_file_of_that_name_without_a_note_is_left_alone() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let part = dir.path().join("f.part");
+        std::fs::write(&part, "of somebody else").expect("a file");
+        let opened = Partial::open(&dir.path().join("f"), "https://a/f", None);
+        let error = opened.err().expect("a refusal").to_string();
+        assert!(error.contains("f.part is there, and no "), "{error}");
+        assert_eq!(std::fs::read(&part).expect("a file"), b"of somebody else");
+        // An empty one holds nothing that could be lost.
+        std::fs::write(&part, "").expect("a file");
+        assert!(Partial::open(&dir.path().join("f"), "https://a/f", None).is_ok());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fullpipe_files::{CongestionControl, Limits, Server};
 use fullpipe_tcp::tokio::Stack;
 use fullpipe_tcp::{Config, tokio as own};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::congestion;
 use super::congestion::Rule;
@@ -124,8 +124,8 @@ async fn accept(listener: TcpListener, server: Arc<Server>) {
             Ok((stream, peer)) => {
                 // Answers leave in large writes.
                 let _ = stream.set_nodelay(true);
-                let server = server.clone();
-                tokio::spawn(async move { server.converse(stream, peer).await });
+                let own = stream.into_std();
+                server.converse_apart(|| own.and_then(TcpStream::from_std), peer);
             }
             Err(error) => {
                 tracing::debug!(%error, "no connection over TCP");
@@ -144,7 +144,6 @@ async fn accept_own(listener: own::TcpListener, server: Arc<Server>, rules: Vec<
         if let Some(Ok(algorithm)) = congestion::of_network(&rules, peer).map(algorithm) {
             stream.set_congestion(algorithm);
         }
-        let server = server.clone();
-        tokio::spawn(async move { server.converse(stream, peer).await });
+        server.converse_apart(|| Ok(stream), peer);
     }
 }

@@ -11,8 +11,8 @@ use std::thread;
 use fullpipe_testkit::{PATIENCE, inconclusive};
 
 use crate::common::{
-    Running, Serve, anybodys, as_nobody, captured, counts, fullpipe, run, serve, sha256, text,
-    write_file,
+    Running, Serve, anybodys, as_nobody, captured, counts, fullpipe, names, run, serve, sha256,
+    text, write_file,
 };
 use crate::link::{figure, json};
 
@@ -20,6 +20,7 @@ fullpipe_testkit::tests! {
     []
         a_relay_without_a_command_runs_until_ctrl_c,
         a_download_survives_a_new_port,
+        a_connection_begins_with_what_an_earlier_one_had,
         a_capture_shows_what_was_lost,
         bad_addresses_are_refused;
     [SecondLoopback] clients_are_kept_apart;
@@ -37,6 +38,11 @@ struct Place {
 }
 
 fn place(bytes: usize) -> Place {
+    place_with(bytes, &[])
+}
+
+/// With these switches of the server.
+fn place_with(bytes: usize, switches: &[&str]) -> Place {
     let dir = tempfile::tempdir().expect("a directory");
     let own = anybodys(dir.path());
     std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o777)).expect("a mode");
@@ -44,7 +50,7 @@ fn place(bytes: usize) -> Place {
     std::fs::create_dir(&www).expect("a directory");
     write_file(&www.join("a"), bytes);
     write_file(&www.join("b"), bytes);
-    let server = serve(&www, &[]);
+    let server = serve(&www, switches);
     Place { dir, server, own }
 }
 
@@ -110,6 +116,46 @@ fn a_relay_without_a_command_runs_until_ctrl_c() {
     let result = &object["link"];
     assert_eq!((&result["relay"]["clients"], &result["interrupted"]), (&1.into(), &false.into()));
     assert!(result["ended"].is_null(), "{result}");
+}
+
+/// The largest congestion window in each qlog of a server.
+fn largest_windows(qlogs: &Path) -> Vec<u64> {
+    names(qlogs)
+        .iter()
+        .map(|name| {
+            let log = std::fs::read_to_string(qlogs.join(name)).expect("a file");
+            let windows = log.split("\"congestion_window\":").skip(1).map(|rest| {
+                let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+                rest[..end].parse().expect("a number")
+            });
+            windows.max().expect("a window")
+        })
+        .collect()
+}
+
+/// Careful Resume. The path holds 1.25 MB, and a file of 60 kB lets a window that begins at ten
+/// packets grow to 75 kB.
+fn a_connection_begins_with_what_an_earlier_one_had() {
+    let qlogs = tempfile::tempdir().expect("a directory");
+    for (known, switches) in [(false, &[][..]), (true, &["--careful-resume", "1h"])] {
+        let qlog = qlogs.path().join(known.to_string());
+        let mut place = place_with(4_000_000, &[&["--qlog", text(&qlog)], switches].concat());
+        write_file(&place.dir.path().join("www/small"), 60_000);
+        let get = |name: &str| {
+            let own = place.own.display();
+            format!("{own} get https://localhost:{{port}}/{name} --insecure")
+        };
+        let script = format!("{} && {}", get("a"), get("small"));
+        let line = "--rate 50mbit --rtt 200ms --buffer 2bdp";
+        let said = run(place.link(line, &["sh", "-c", &script]));
+        assert!(place.has("a", "a") && place.has("small", "small"), "{}", said.stderr);
+        place.server.process.interrupt();
+        place.server.process.end();
+        let windows = largest_windows(&qlog);
+        assert_eq!(windows.len(), 2, "{windows:?}");
+        let of_the_small_file = windows.iter().min().expect("two");
+        assert_eq!(*of_the_small_file > 200_000, known, "{windows:?}");
+    }
 }
 
 /// A router that forgets: the server sees the connection come from elsewhere, and it goes on.

@@ -43,17 +43,20 @@ const ENDING: &str = "no new requests; what is on its way may end";
 fn sigterm_lets_an_answer_end_and_takes_no_new_client() {
     let dir = www(&[30_000_000]);
     let log = dir.path().join("log");
-    let mut server = serve_logging(dir.path(), &log, &[]);
-    let mut slow = slow_get(dir.path(), &server, "/30000000");
+    // Each answer is on a thread of its own.
+    let mut server = serve_logging(dir.path(), &log, &["--threads", "3"]);
+    let slow: Vec<Running> = (0..3).map(|_| slow_get(dir.path(), &server, "/30000000")).collect();
     server.process.signal(Signal::SIGTERM);
     line_of(&log, ENDING);
     let refused = get(dir.path(), &server, "/30000000", &["--connect-timeout", "2s"]);
     assert_eq!((refused.code, refused.stdout.len()), (Some(1), 0), "{}", refused.stderr);
-    assert!(server.process.0.try_wait().expect("a child").is_none(), "an answer is on its way");
-    let mut rest = Vec::new();
-    slow.0.stdout.as_mut().expect("a pipe").read_to_end(&mut rest).expect("the rest");
-    assert_eq!(rest.len(), 30_000_000 - 1);
-    assert_eq!(slow.end().code(), Some(0));
+    for mut slow in slow {
+        assert!(server.process.0.try_wait().expect("a child").is_none(), "an answer is on its way");
+        let mut rest = Vec::new();
+        slow.0.stdout.as_mut().expect("a pipe").read_to_end(&mut rest).expect("the rest");
+        assert_eq!(rest.len(), 30_000_000 - 1);
+        assert_eq!(slow.end().code(), Some(0));
+    }
     assert_eq!(server.process.end().code(), Some(0));
 }
 

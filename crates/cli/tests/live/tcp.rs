@@ -85,7 +85,7 @@ fn answers_curl(dir: &Path, at: SocketAddr) {
 
 fn curl_gets_files_from_the_kernels_tcp() {
     let dir = files();
-    let serve = serve(dir.path(), &["--tcp", "127.0.0.1:0"]);
+    let serve = serve(dir.path(), &["--tcp", "127.0.0.1:0", "--threads", "3"]);
     answers_curl(dir.path(), tcp(&serve));
 }
 
@@ -122,7 +122,7 @@ fn has_address(device: &str) -> bool {
 fn get_fetches_files_over_the_kernels_tcp() {
     let dir = files();
     let to = tempfile::tempdir().expect("a directory");
-    let serve = serve(dir.path(), &["--tcp", "127.0.0.1:0"]);
+    let serve = serve(dir.path(), &["--tcp", "127.0.0.1:0", "--threads", "3"]);
     let url = |path: &str| format!("tcp://{}{path}", tcp(&serve));
     let said = get(to.path(), &[&url("/large"), &url("/small"), &url("/empty")]);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
@@ -269,6 +269,7 @@ fn what_cannot_be_is_one_line() {
     for (args, reason) in [
         (&["serve", ".", "--tun", "fp0"][..], "--tcp"),
         (&["serve", ".", "--tcp", "127.0.0.1"], "an IP address and a port"),
+        (&["serve", ".", "--careful-resume", "1h", "--cc", "noq:bbr3"], "not for noq:bbr3"),
         (&["serve", ".", "--tcp", "10.0.0.2:0", "--tun", "fp0=10.0.0.1/24"], "a port of its own"),
         (&["serve", ".", "--tcp", "10.0.0.2:80", "--tun", "a/b"], "no name of a device"),
         (&["serve", ".", "--tcp", "10.0.0.2:80", "--tun", "fpnone0"], "there is no device fpnone0"),

@@ -103,14 +103,14 @@ const ADDRESSES_OF_A_SITE: usize = 2;
 /// which a host can have any address (RFC 7136, RFC 8981). A site has a /48 at most (RFC 6177),
 /// which is 65,536 of these.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Network {
+pub(super) enum Network {
     V4(Ipv4Addr),
     V6([u16; 4]),
     Site([u16; 3]),
 }
 
 impl Network {
-    fn of(address: IpAddr) -> Self {
+    pub(super) fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(v4) => Self::V4(v4),
             IpAddr::V6(v6) => match v6.segments() {

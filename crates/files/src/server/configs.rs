@@ -4,11 +4,17 @@ use std::net::SocketAddr;
 #[cfg(feature = "qlog")]
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
-use fullpipe_noq::{CongestionControl, TransportSettings, controllers_with_seed};
+use fullpipe_noq::{
+    CongestionControl, SavedParameters, TransportSettings, controllers_resuming,
+    controllers_with_seed,
+};
+use noq::congestion::ControllerFactory;
 use noq::{Incoming, ServerConfig, TransportConfig, VarInt};
 
 use super::by_name::ByName;
+use super::known_paths::{KnownPaths, Taken};
 use super::{Choose, ChooseByName, Limits};
 use crate::http3::{self, server::UNI_STREAMS};
 #[cfg(feature = "qlog")]
@@ -43,6 +49,29 @@ impl Transports {
         log_to(&mut transport, self.qlog.as_deref());
         transport
     }
+
+    fn resuming(
+        &self,
+        congestion: CongestionControl,
+        seed: u64,
+        http3: bool,
+        saved: Option<SavedParameters>,
+    ) -> TransportConfig {
+        let mut transport = self.make(congestion, seed, http3);
+        transport.congestion_controller_factory(controllers(congestion, seed, saved));
+        transport
+    }
+}
+
+fn controllers(
+    congestion: CongestionControl,
+    seed: u64,
+    saved: Option<SavedParameters>,
+) -> Arc<dyn ControllerFactory + Send + Sync> {
+    match saved {
+        Some(saved) => controllers_resuming(congestion, seed, saved),
+        None => controllers_with_seed(congestion, seed),
+    }
 }
 
 /// The configurations of a server.
@@ -52,6 +81,7 @@ pub(super) struct Configs {
     transports: Transports,
     choose: Option<Choose>,
     choose_by_name: Option<ChooseByName>,
+    known_paths: Option<Arc<KnownPaths>>,
 }
 
 impl Configs {
@@ -61,6 +91,7 @@ impl Configs {
         transports: Transports,
         choose: Option<Choose>,
         choose_by_name: Option<ChooseByName>,
+        known_paths: Option<Arc<KnownPaths>>,
     ) -> Self {
         let (congestion, seed) = (transports.congestion, transports.seed);
         let with = |http3| {
@@ -68,7 +99,8 @@ impl Configs {
             config.transport_config(Arc::new(transports.make(congestion, seed, http3)));
             Arc::new(config)
         };
-        Self { hq: with(false), http3: with(true), transports, choose, choose_by_name }
+        let (hq, http3) = (with(false), with(true));
+        Self { hq, http3, transports, choose, choose_by_name, known_paths }
     }
 
     /// The one with which the endpoint starts.
@@ -76,8 +108,17 @@ impl Configs {
         (*self.hq).clone()
     }
 
-    /// The one for this client. Whoever does not offer HTTP/3 may open no unidirectional streams.
-    pub(super) fn of(&self, incoming: &Incoming) -> Arc<ServerConfig> {
+    /// The one for this client, and its path with Careful Resume. Whoever does not offer HTTP/3 may
+    /// open no unidirectional streams.
+    pub(super) fn of(&self, incoming: &Incoming) -> (Arc<ServerConfig>, Option<Taken>) {
+        let client = incoming.remote_address().ip();
+        let path = self.known_paths.as_ref().map(|paths| paths.take(client, Instant::now()));
+        let config = self.with(incoming, path.as_ref().and_then(Taken::parameters));
+        (config, path)
+    }
+
+    /// The one for a client to which a path leads that has left these parameters.
+    fn with(&self, incoming: &Incoming, saved: Option<SavedParameters>) -> Arc<ServerConfig> {
         let http3 = may_speak_http3(incoming);
         let usual = if http3 { &self.http3 } else { &self.hq };
         let arrival = Arrival { address: incoming.remote_address() };
@@ -85,20 +126,25 @@ impl Configs {
         let mut config = ServerConfig::clone(usual);
         if let Some((congestion, seed)) = chosen {
             log_choice(&arrival, congestion);
-            config.transport_config(Arc::new(self.transports.make(congestion, seed, http3)));
+            let transport = self.transports.resuming(congestion, seed, http3, saved);
+            config.transport_config(Arc::new(transport));
         } else if let Some(choose) = self.choose_by_name.clone() {
             let Transports { congestion, seed, .. } = self.transports;
             let by_name = ByName::new(
-                controllers_with_seed(congestion, seed),
+                controllers(congestion, seed, saved),
                 Arc::new(move |name| {
                     let (congestion, seed) = choose(&arrival, name)?;
                     log_choice(&arrival, congestion);
-                    Some(controllers_with_seed(congestion, seed))
+                    Some(controllers(congestion, seed, saved))
                 }),
             );
             config.crypto = by_name.watch(config.crypto.clone());
             let mut transport = self.transports.make(congestion, seed, http3);
             transport.congestion_controller_factory(Arc::new(by_name));
+            config.transport_config(Arc::new(transport));
+        } else if saved.is_some() {
+            let Transports { congestion, seed, .. } = self.transports;
+            let transport = self.transports.resuming(congestion, seed, http3, saved);
             config.transport_config(Arc::new(transport));
         } else {
             return usual.clone();

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fullpipe_noq_repairs::AmplificationLimit;
 use noq::{Connecting, Connection, ConnectionError, Endpoint, Incoming, VarInt, ZeroRttAccepted};
@@ -199,7 +199,7 @@ async fn serve(
     shared: Arc<Shared>,
 ) {
     let peer = incoming.remote_address();
-    let config = shared.configs.of(&incoming);
+    let (config, path) = shared.configs.of(&incoming);
     let (config, guarded) = shared.guard.admit(&config, peer, incoming.remote_address_validated());
     let mut connecting = match incoming.accept_with(config) {
         Ok(connecting) => connecting,
@@ -237,6 +237,9 @@ async fn serve(
         shared.violated(peer, &error);
     }
     shared.counters.ended(&connection);
+    if let Some(path) = path {
+        path.end(&connection, Instant::now());
+    }
 }
 
 /// Tells if client and server agree on HTTP/3, once the client's part of the handshake says so.

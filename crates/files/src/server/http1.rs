@@ -35,6 +35,25 @@ const LINGER: Duration = Duration::from_secs(2);
 type Answer = Response<Either<Empty<Bytes>, Channel<Bytes, io::Error>>>;
 
 impl Server {
+    /// Answers the requests of a stream that `peer` has opened, as [`converse`](Self::converse), on
+    /// the thread with the fewest connections. `open` is called there, because a socket belongs to
+    /// the runtime in which it was made; its error ends the connection.
+    pub fn converse_apart<S>(
+        self: &Arc<Self>,
+        open: impl FnOnce() -> io::Result<S> + Send + 'static,
+        peer: SocketAddr,
+    ) where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let server = self.clone();
+        self.lanes.enter().spawn(async move {
+            match open() {
+                Ok(stream) => server.converse(stream, peer).await,
+                Err(error) => tracing::debug!(%error, "no connection over TCP"),
+            }
+        });
+    }
+
     /// Answers the requests that come on `stream`, which `peer` has opened, until it ends. The
     /// limits are those of connections over QUIC, but for the number
     /// [`Limits::tcp_connections`](crate::Limits::tcp_connections); beyond it the stream is closed.

@@ -9,6 +9,7 @@ mod connection;
 mod connection_set;
 mod http;
 mod http1;
+mod known_paths;
 mod lanes;
 mod limits;
 mod log;
@@ -45,6 +46,7 @@ use crate::{
 };
 use admission::Admission;
 use configs::{Configs, Transports};
+use known_paths::KnownPaths;
 use lanes::Lanes;
 
 /// Longest time that [`Server::shutdown`] waits until the close of the connections was sent.
@@ -99,6 +101,10 @@ pub struct ServerOptions {
     /// Other runtimes, of one thread each, that connections run on beside the one around
     /// [`Server::bind`]; each connection stays on one. None by default.
     pub lanes: Vec<tokio::runtime::Handle>,
+    /// Connections begin with what an earlier one to the same address had, an IPv6 address by its
+    /// first 64 bits, for so long after the end of that one: Careful Resume, RFC 9959. Not by
+    /// default, and not with noq's own controllers.
+    pub careful_resume: Option<Duration>,
     /// Directory in which each connection leaves its qlog, a file with a descriptor of its own as
     /// long as the connection is open. For a diagnosis, and not for a server that strangers reach.
     #[cfg(feature = "qlog")]
@@ -120,6 +126,7 @@ impl Default for ServerOptions {
             versions: QuicVersions::V1AndV2,
             preferred_address: PreferredAddress::default(),
             lanes: Vec::new(),
+            careful_resume: None,
             #[cfg(feature = "qlog")]
             qlog: None,
         }
@@ -239,7 +246,9 @@ impl Server {
             #[cfg(feature = "qlog")]
             qlog: options.qlog,
         };
-        let configs = Configs::new(config, transports, options.choose, options.choose_by_name);
+        let known_paths = options.careful_resume.map(KnownPaths::new);
+        let (choose, by_name) = (options.choose, options.choose_by_name);
+        let configs = Configs::new(config, transports, choose, by_name, known_paths);
         let socket = server_socket(socket, preferred, Some(&guard), &notes, versions);
         let endpoint = Endpoint::new_with_abstract_socket(
             keys.endpoint_config(versions),

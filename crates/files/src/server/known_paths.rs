@@ -1,0 +1,160 @@
+//! Careful Resume (RFC 9959): what connections left of the paths to their clients.
+
+use std::net::IpAddr;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fullpipe_noq::{NoqController, SavedParameters};
+use lru::LruCache;
+use noq::Connection;
+use noq_proto::PathId;
+
+use super::admission::Network;
+
+/// The most paths; beyond them the one that was not used for longest is forgotten. Each takes about
+/// 100 bytes.
+const MOST: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
+
+/// Parameters of the paths to clients by the client's address: of IPv6 the first 64 bits.
+///
+/// An address is what the RFC calls an endpoint token. Clients behind one address share it, and a
+/// client with another path behind it is found by the round trip, or by a loss of the jump.
+#[derive(Debug)]
+pub(super) struct KnownPaths {
+    lifetime: Duration,
+    paths: Mutex<LruCache<Network, Known>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    parameters: SavedParameters,
+    since: Instant,
+}
+
+/// The path of one connection. While it lasts no other connection begins with these parameters.
+#[derive(Debug)]
+pub(super) struct Taken {
+    paths: Arc<KnownPaths>,
+    client: Network,
+    known: Option<Known>,
+}
+
+impl KnownPaths {
+    /// Parameters count for so long after the end of the connection that left them.
+    pub(super) fn new(lifetime: Duration) -> Arc<Self> {
+        Arc::new(Self { lifetime, paths: Mutex::new(LruCache::new(MOST)) })
+    }
+
+    pub(super) fn take(self: &Arc<Self>, client: IpAddr, now: Instant) -> Taken {
+        let client = Network::of(client);
+        let known = self.lock().pop(&client).filter(|known| self.is_fresh(known, now));
+        Taken { paths: self.clone(), client, known }
+    }
+
+    fn is_fresh(&self, known: &Known, now: Instant) -> bool {
+        now.saturating_duration_since(known.since) <= self.lifetime
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LruCache<Network, Known>> {
+        // A panic while the lock was held leaves a cache of valid entries.
+        self.paths.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Taken {
+    /// The parameters to begin with.
+    pub(super) fn parameters(&self) -> Option<SavedParameters> {
+        self.known.map(|known| known.parameters)
+    }
+
+    /// The connection is over: its parameters are those of the path now.
+    pub(super) fn end(self, connection: &Connection, now: Instant) {
+        let controller = connection.congestion_state(PathId::ZERO);
+        let ours = controller.and_then(|ours| ours.into_any().downcast::<NoqController>().ok());
+        let path = connection.path(PathId::ZERO);
+        let remote = path.and_then(|path| path.remote_address().ok());
+        if let (Some(ours), Some(remote)) = (ours, remote)
+            && Network::of(remote.ip()) == self.client
+        {
+            self.learn(ours.saved_parameters(), ours.saved_parameters_failed(), now);
+        }
+    }
+
+    /// Without parameters of its own, a connection was too short to change what is known.
+    fn learn(mut self, own: Option<SavedParameters>, has_failed: bool, now: Instant) {
+        if has_failed {
+            self.known = None;
+        }
+        if let Some(parameters) = own {
+            self.known = Some(Known { parameters, since: now });
+        }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let Some(known) = self.known else { return };
+        let mut paths = self.paths.lock();
+        // Of two connections at once, the one that ended last knows more.
+        let is_newer = paths.peek(&self.client).is_none_or(|other| known.since > other.since);
+        if is_newer {
+            paths.put(self.client, known);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+    const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
+
+    fn parameters(cwnd: u64) -> SavedParameters {
+        SavedParameters { cwnd, rtt: fullpipe_cc::Duration::from_millis(600) }
+    }
+
+    fn known(paths: &Arc<KnownPaths>, client: IpAddr, now: Instant) -> Option<u64> {
+        paths.take(client, now).parameters().map(|parameters| parameters.cwnd)
+    }
+
+    #[test]
+    fn a_path_is_known_for_its_lifetime_and_to_one_connection_at_a_time() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let paths = KnownPaths::new(Duration::from_secs(60));
+        assert_eq!(known(&paths, A, start), None);
+        paths.take(A, start).learn(Some(parameters(1000)), false, at(10));
+        assert_eq!((known(&paths, A, at(70)), known(&paths, B, at(70))), (Some(1000), None));
+        let taken = paths.take(A, at(20));
+        assert_eq!(known(&paths, A, at(20)), None, "another one has it");
+        // A connection that was too short to know better leaves what was known, and its age.
+        taken.learn(None, false, at(30));
+        assert_eq!(known(&paths, A, at(70)), Some(1000));
+        assert_eq!(known(&paths, A, at(71)), None);
+        assert_eq!(known(&paths, A, at(20)), None, "it was forgotten");
+    }
+
+    #[test]
+    fn what_the_path_did_not_carry_is_forgotten() {
+        let now = Instant::now();
+        let paths = KnownPaths::new(Duration::from_secs(60));
+        paths.take(A, now).learn(Some(parameters(1000)), false, now);
+        paths.take(A, now).learn(None, true, now);
+        assert_eq!(known(&paths, A, now), None);
+        paths.take(A, now).learn(Some(parameters(1000)), false, now);
+        paths.take(A, now).learn(Some(parameters(500)), true, now);
+        assert_eq!(known(&paths, A, now), Some(500), "it was measured after the retreat");
+    }
+
+    #[test]
+    fn of_two_connections_the_later_end_counts() {
+        let now = Instant::now();
+        let paths = KnownPaths::new(Duration::from_secs(60));
+        let (first, second) = (paths.take(A, now), paths.take(A, now));
+        second.learn(Some(parameters(2000)), false, now + Duration::from_secs(2));
+        first.learn(Some(parameters(1000)), false, now + Duration::from_secs(1));
+        assert_eq!(known(&paths, A, now), Some(2000));
+    }
+}

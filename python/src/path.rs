@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fullpipe_cc::Instant;
 use fullpipe_judge::program::ProgramPath;
-use fullpipe_lab::Edition;
+use fullpipe_scenario::Edition;
 use pyo3::prelude::*;
 
 use crate::error::{of_argument, of_file};

@@ -7,9 +7,8 @@ use std::sync::atomic::Ordering;
 
 use fullpipe_lab::metrics::RunResult;
 use fullpipe_lab::run::{SweepProgress, run_points_with, sweep_with};
-use fullpipe_lab::{
-    BackendChoice, Edition, LinkKind, RunError, RunOptions, check_machine, run_point, units,
-};
+use fullpipe_lab::{BackendChoice, RunError, RunOptions, check_machine, run_point};
+use fullpipe_scenario::{Edition, LinkKind, units};
 use pyo3::prelude::*;
 
 use crate::error::{of_argument, of_file, of_run, of_sweep};

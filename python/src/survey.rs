@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fullpipe_lab::{Cc, Plan, RunError, run_point, units};
+use fullpipe_lab::{Plan, RunError, run_point};
+use fullpipe_scenario::{Cc, units};
 use fullpipe_survey::Kind;
 use fullpipe_survey::report::{Asked, Report};
 use fullpipe_survey::results::{Ended, Outcomes, Results};

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use fullpipe_cc::Duration;
 use fullpipe_lab::output::page;
 use fullpipe_lab::run::ROWS;
-use fullpipe_lab::units;
-use fullpipe_lab::{BackendChoice, Cc, LinkKind, Options, RunOptions};
+use fullpipe_lab::{BackendChoice, Options, RunOptions};
+use fullpipe_scenario::units;
+use fullpipe_scenario::{Cc, LinkKind};
 
 use crate::experiment::{Experiment, Memory, Outputs, check, perform};
 use crate::failure::Failure;

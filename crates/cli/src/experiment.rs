@@ -7,9 +7,8 @@ use fullpipe_lab::expect::Verdict;
 use fullpipe_lab::metrics::{RunResult, changes};
 use fullpipe_lab::output::{self, Reports, ScenarioReport, page, table};
 use fullpipe_lab::run::run_points;
-use fullpipe_lab::{
-    BackendChoice, LinkKind, Plan, RunError, RunOptions, check_machine, run_point, units,
-};
+use fullpipe_lab::{BackendChoice, Plan, RunError, RunOptions, check_machine, run_point};
+use fullpipe_scenario::{LinkKind, units};
 
 use crate::colour;
 use crate::failure::Failure;

@@ -6,8 +6,9 @@ use std::sync::atomic::AtomicBool;
 use fullpipe_cc::Duration;
 use fullpipe_judge::capture::Choice;
 use fullpipe_lab::explain::{self, ExplainError, Story};
-use fullpipe_lab::units;
-use fullpipe_lab::{BackendChoice, Cc, Edition, Options, Plan};
+use fullpipe_lab::{BackendChoice, Options, Plan};
+use fullpipe_scenario::units;
+use fullpipe_scenario::{Cc, Edition};
 
 use crate::failure::Failure;
 use crate::heartbeat::Heartbeat;
@@ -221,7 +222,7 @@ fn run_of(args: &Args, file: &Path, plan: &Plan) -> Result<usize, Failure> {
         (Some(run), _) => Ok(run),
         (None, [_]) => Ok(0),
         (None, runs) => {
-            let place = |(i, run): (usize, &fullpipe_lab::scenario::Run)| {
+            let place = |(i, run): (usize, &fullpipe_scenario::Run)| {
                 let at: Vec<String> = run.at.iter().map(|(a, v)| format!("{a}={v}")).collect();
                 format!("{i} {}", at.join(" "))
             };

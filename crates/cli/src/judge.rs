@@ -17,7 +17,7 @@ use fullpipe_judge::program::judge::{
 use fullpipe_judge::program::{self, ProgramPlace, ProgramResult};
 use fullpipe_lab::Options;
 use fullpipe_lab::output::{SCHEMA_VERSION, page};
-use fullpipe_lab::units;
+use fullpipe_scenario::units;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;

@@ -13,7 +13,8 @@ use fullpipe_judge::peers::{
     PeersReport, Sender,
 };
 use fullpipe_lab::output::{SCHEMA_VERSION, page, table};
-use fullpipe_lab::{BackendChoice, Plan, RunError, RunOptions, check_machine, units};
+use fullpipe_lab::{BackendChoice, Plan, RunError, RunOptions, check_machine};
+use fullpipe_scenario::units;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;

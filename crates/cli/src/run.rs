@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use fullpipe_lab::metrics::RunResult;
 use fullpipe_lab::output::{self, QlogDir, Reports, StoreError, file_name_of};
 use fullpipe_lab::run::ROWS;
-use fullpipe_lab::scenario::{MAX_FILE_BYTES, read_text};
-use fullpipe_lab::{BackendChoice, Edition, LinkKind, Part, Plan, RunOptions, units};
+use fullpipe_lab::{BackendChoice, Part, Plan, RunOptions};
+use fullpipe_scenario::{Edition, LinkKind, units};
+use fullpipe_scenario::{MAX_FILE_BYTES, read_text};
 
 use crate::experiment::{Experiment, Memory, Outputs, check, perform};
 use crate::failure::Failure;

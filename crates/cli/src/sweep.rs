@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use fullpipe_lab::output::{self, Reports, ScenarioReport, table};
 use fullpipe_lab::run::{self, SweepError, SweepProgress};
-use fullpipe_lab::{BackendChoice, Edition, LinkKind, Part, Plan, RunOptions, units};
+use fullpipe_lab::{BackendChoice, Part, Plan, RunOptions};
+use fullpipe_scenario::{Edition, LinkKind, units};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::colour;

@@ -12,7 +12,7 @@ use fullpipe_lab::metrics::RunResult;
 use fullpipe_lab::observe::EmulatorRecord;
 use fullpipe_lab::plan::Plan;
 use fullpipe_lab::run::{RunOptions, each, run_point};
-use fullpipe_lab::scenario::{Edition, FileError, backends_with_tables};
+use fullpipe_scenario::{Edition, FileError, backends_with_tables};
 
 /// A point of one of the files of a figure.
 #[derive(Clone, Copy)]

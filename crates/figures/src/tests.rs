@@ -2,7 +2,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 use fullpipe_lab::backend::BackendChoice;
-use fullpipe_lab::scenario::Edition;
+use fullpipe_scenario::Edition;
 
 fn figure(name: &str) -> &'static Figure {
     FIGURES.iter().find(|f| f.name == name).expect(name)

@@ -1,6 +1,6 @@
 //! The lab: an experiment goes through it once, from left to right.
 //!
-//! scenario (a file, or options) -> plan (grid, expectations) -> backend -> observations -> metrics
+//! scenario (`fullpipe-scenario`: a file, or options) -> plan (grid, expectations) -> backend -> observations -> metrics
 //! -> expectations -> output (table, JSON, Parquet, qlog, HTML, SVG). `explain` stands on that, and
 //! so do the crates `fullpipe-figures`, `fullpipe-survey`, `fullpipe-judge` and `fullpipe-interop`.
 #![forbid(unsafe_code)]
@@ -12,7 +12,6 @@
 pub mod backend;
 pub mod expect;
 pub mod explain;
-pub mod formulas;
 #[cfg(test)]
 mod invariants;
 pub mod metrics;
@@ -23,10 +22,6 @@ pub mod plan;
 #[cfg(feature = "transports")]
 pub mod process;
 pub mod run;
-pub mod scenario;
-pub mod suggest;
-pub mod trace;
-pub mod units;
 
 #[cfg(all(feature = "transports", target_os = "linux"))]
 pub use backend::retransmitted_segments;
@@ -39,4 +34,3 @@ pub use observe::Progress;
 pub use parts::{NotBuilt, Part};
 pub use plan::{Options, Plan};
 pub use run::{RunOptions, check_machine, run_point};
-pub use scenario::{Cc, Edition, KernelCc, LinkKind, UnknownCc};

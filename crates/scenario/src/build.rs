@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fullpipe_cc::Duration;
 use fullpipe_sim::{FlowConfig, SimConfig};
-use fullpipe_traffic::{Application, Stream, stream_seed};
+use fullpipe_traffic::{Application, MAX_OWN_TALLIES, Stream, stream_seed};
 
 use super::build_flow::{check_connections, check_times, cross, flow_config};
 use super::build_net::Net;
@@ -15,54 +15,46 @@ use super::program::ProgramFlow;
 use super::routes::{Routes, ends};
 use super::schema::{Document, FlowTable, Sender};
 use super::{Cc, Feature, MAX_FLOWS, MAX_NAME, MAX_ROWS, Need, Receiver};
-use crate::observe::{MAX_OWN_DISTRIBUTIONS, RunLimits};
 
 /// A run to carry out: links and flows, and its duration.
 #[derive(Clone, Debug)]
-pub(crate) struct Scenario {
+pub struct Scenario {
     /// The network and the flows. A flow's algorithm counts only where it is one of the simulator's
     /// ([`Flow::cc`]).
-    pub(crate) config: SimConfig,
-    /// Nothing: until every flow has all its bytes.
-    pub(crate) duration: Option<Duration>,
-    pub(crate) interval: Option<Duration>,
-    pub(crate) seed: u64,
+    pub config: SimConfig,
+    /// Its length; none where it ends when every flow has all its bytes.
+    pub duration: Option<Duration>,
+    /// Time between two rows of the series, where the file says one.
+    pub interval: Option<Duration>,
+    /// Seed of everything random.
+    pub seed: u64,
     /// One for each flow.
-    pub(crate) flows: Vec<Flow>,
+    pub flows: Vec<Flow>,
     /// Features that it needs and that not every backend has.
-    pub(crate) needs: Vec<Need>,
+    pub needs: Vec<Need>,
 }
 
 /// Name and congestion control of a flow.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Flow {
-    pub(crate) name: String,
-    pub(crate) cc: Cc,
+pub struct Flow {
+    /// Its name.
+    pub name: String,
+    /// Its congestion control.
+    pub cc: Cc,
     /// The programs that make it, if it is not one of ours.
-    pub(crate) program: Option<Arc<ProgramFlow>>,
-    pub(crate) receiver: Receiver,
+    pub program: Option<Arc<ProgramFlow>>,
+    /// The TCP at its receiver.
+    pub receiver: Receiver,
     /// True if Jain's index counts it.
-    pub(crate) in_fairness: bool,
+    pub in_fairness: bool,
     /// True if it is there for the others alone: no figure of the run counts it.
-    pub(crate) background: bool,
+    pub background: bool,
 }
 
 impl Flow {
     /// Whose congestion control it has: an algorithm, or a program.
-    pub(crate) fn algorithm(&self) -> String {
+    pub fn algorithm(&self) -> String {
         self.program.as_ref().map_or_else(|| self.cc.to_string(), |program| program.name())
-    }
-}
-
-impl Scenario {
-    /// Size of a run.
-    pub(crate) fn extent(&self) -> RunLimits {
-        let bytes = self.config.flows.iter().map(|flow| match flow.application {
-            Application::Bytes(n) => n,
-            _ => 0,
-        });
-        let bytes = bytes.fold(0, u64::saturating_add);
-        RunLimits { flows: self.flows.len(), duration: self.duration, bytes }
     }
 }
 
@@ -199,9 +191,9 @@ fn check_background(tables: &[FlowTable], flows: usize) -> Result<(), Wrong> {
     let why = if tables.iter().all(|table| table.background) {
         "every flow is in the background, and no figure would count any; leave it out of one"
             .to_owned()
-    } else if flows > MAX_OWN_DISTRIBUTIONS {
+    } else if flows > MAX_OWN_TALLIES {
         format!(
-            "a run with flows in the background has at most {MAX_OWN_DISTRIBUTIONS} flows, and here are {flows}"
+            "a run with flows in the background has at most {MAX_OWN_TALLIES} flows, and here are {flows}"
         )
     } else {
         return Ok(());

@@ -6,7 +6,6 @@ use std::str::FromStr;
 use fullpipe_adapter::CongestionControl;
 use fullpipe_cc::Algorithm;
 
-use crate::parts::Part;
 use crate::suggest::did_you_mean;
 
 /// Prefix of a kernel's algorithm.
@@ -66,14 +65,6 @@ impl StackAlgorithm {
             Self::QuinnReno => "quinn:reno",
             Self::S2nBbr => "s2n:bbr",
             Self::S2nCubic => "s2n:cubic",
-        }
-    }
-
-    /// The stack that it comes with.
-    pub(crate) fn part(self) -> Part {
-        match self {
-            Self::QuinnBbr | Self::QuinnCubic | Self::QuinnReno => Part::Quinn,
-            Self::S2nBbr | Self::S2nCubic => Part::S2n,
         }
     }
 }

@@ -36,13 +36,16 @@ impl fmt::Display for FileError {
 
 /// A field and what is wrong with it, before it is known where the field stands.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Wrong {
-    pub(crate) field: String,
-    pub(crate) message: String,
+pub struct Wrong {
+    /// The field's path in the file.
+    pub field: String,
+    /// The mistake, and what to write instead, in one line.
+    pub message: String,
 }
 
 impl Wrong {
-    pub(crate) fn new(field: impl Into<String>, message: impl fmt::Display) -> Self {
+    /// A mistake in this field.
+    pub fn new(field: impl Into<String>, message: impl fmt::Display) -> Self {
         Self { field: field.into(), message: message.to_string() }
     }
 }

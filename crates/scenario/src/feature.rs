@@ -6,7 +6,7 @@ use super::Cc;
 
 /// Something that a field of a scenario asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Feature {
+pub enum Feature {
     /// A congestion control.
     Algorithm(Cc),
     /// So many flows in one run.
@@ -21,11 +21,13 @@ pub(crate) enum Feature {
     Route,
     /// Links between nodes, or a route over links of a chain in another order than the file's.
     Graph,
+    /// Packets that are of no flow.
     CrossTraffic,
     /// A flow that other programs make.
     Program,
     /// A flow that goes up.
     Upwards,
+    /// A link whose rate follows a trace.
     RateTrace,
     /// A path longer than a handshake waits for.
     LongPath,
@@ -38,16 +40,19 @@ pub(crate) enum Feature {
 /// A transport's name in a scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Protocol {
+pub enum Protocol {
+    /// QUIC over UDP.
     #[default]
     Quic,
+    /// TCP.
     Tcp,
 }
 
 /// The TCP at a flow's receiver, by its name in a scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Receiver {
+pub enum Receiver {
+    /// The kernel's.
     #[default]
     Kernel,
     /// Ours.
@@ -56,9 +61,11 @@ pub(crate) enum Receiver {
 
 /// A feature, and the field that asks for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Need {
-    pub(crate) feature: Feature,
-    pub(crate) field: String,
+pub struct Need {
+    /// The feature.
+    pub feature: Feature,
+    /// The field's path in the file.
+    pub field: String,
 }
 
 impl fmt::Display for Feature {

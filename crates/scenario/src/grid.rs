@@ -56,7 +56,7 @@ impl Grid {
     }
 
     /// SHA-256 of what its runs are made of: the text, and the traces that it names.
-    pub(crate) fn fingerprint(&self, text: &str) -> String {
+    pub fn fingerprint(&self, text: &str) -> String {
         let mut hash = Sha256::new();
         hash.update(text);
         if let Some(run) = self.runs.first() {
@@ -67,18 +67,24 @@ impl Grid {
 }
 
 /// Bytes as two digits each.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Run {
     /// The scenario that this point describes.
-    pub(crate) fn scenario(&self) -> Result<Scenario, Wrong> {
+    ///
+    /// # Errors
+    /// The first field that is wrong.
+    pub fn scenario(&self) -> Result<Scenario, Wrong> {
         build::scenario(&self.document, &self.traces)
     }
 
     /// The same with the seed of a repetition; the first has that of the file.
-    pub(crate) fn repetition(&self, number: u64) -> Result<Scenario, Wrong> {
+    ///
+    /// # Errors
+    /// The first field that is wrong.
+    pub fn repetition(&self, number: u64) -> Result<Scenario, Wrong> {
         let mut document = self.document.clone();
         if number > 0 {
             // As many bits as a file may have, so that the seed of a result can be written there.
@@ -197,7 +203,7 @@ fn near(path: &Path) -> String {
 }
 
 /// The error in a field of a text that was read before, with the field's line.
-pub(crate) fn locate(text: &str, file: &str, wrong: &Wrong) -> FileError {
+pub fn locate(text: &str, file: &str, wrong: &Wrong) -> FileError {
     // It was parsed before; without a tree the error only lacks its line.
     let tree = DeTable::parse(text).map(Spanned::into_inner).unwrap_or_default();
     Source { text, file }.of_wrong(wrong, &tree)

@@ -1,5 +1,6 @@
 //! Scenarios: a path, flows and expectations, as a TOML file says them; docs/scenarios.md describes
-//! it.
+//! it. The formulas, units and suggestions of all who read and print them are here as well.
+#![forbid(unsafe_code)]
 
 mod build;
 mod build_flow;
@@ -8,6 +9,7 @@ mod cc;
 mod elements;
 mod error;
 mod feature;
+pub mod formulas;
 mod grid;
 mod input;
 mod jitter;
@@ -19,26 +21,23 @@ mod quantity;
 mod repeated;
 mod routes;
 mod schema;
+pub mod suggest;
+pub mod trace;
 mod trace_field;
 mod traces;
 mod tree;
+pub mod units;
 mod unused;
 
+pub use build::{Flow, Scenario};
 pub use cc::{Cc, KernelCc, StackAlgorithm, UnknownCc};
-pub use error::{FileError, shortened};
-pub use grid::{Edition, Expected, Grid, Run, ScenarioFile};
+pub use error::{FileError, Wrong, shortened};
+pub use feature::{Feature, Need, Protocol, Receiver};
+pub use grid::{Edition, Expected, Grid, Run, ScenarioFile, backends_with_tables, hex, locate};
 pub use input::{MAX_FILE_BYTES, read_text};
 pub use link::{LinkKind, UnknownLink};
-pub use trace_field::TracedColumns;
-
-pub(crate) use build::{Flow, Scenario};
-pub(crate) use error::Wrong;
-pub(crate) use feature::{Feature, Need, Protocol, Receiver};
-pub use grid::backends_with_tables;
-pub(crate) use grid::{hex, locate};
-#[cfg(all(feature = "transports", target_os = "linux"))]
-pub(crate) use program::{Sends, Values};
-pub(crate) use trace_field::{Described, describe_trace, quoted, read_trace};
+pub use program::{ProgramFlow, Sends, Values};
+pub use trace_field::{Described, TracedColumns, describe_trace, quoted, read_trace};
 
 /// The most characters of a name, and of a value in a list.
 const MAX_NAME: usize = 300;

@@ -26,19 +26,22 @@ pub(super) struct ProgramTable {
 /// The program that sends the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Sends {
+pub enum Sends {
+    /// The one that begins.
     #[default]
     Client,
+    /// The one that waits for the other.
     Server,
 }
 
 /// Two commands whose packets are a flow.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct ProgramFlow {
+pub struct ProgramFlow {
     /// Words of the server's command; none without a server.
     server: Vec<String>,
     client: Vec<String>,
-    pub(crate) sends: Sends,
+    /// The program that sends.
+    pub sends: Sends,
     /// Its name in the file, where it has one.
     name: Option<String>,
     /// The field that has it.
@@ -46,17 +49,18 @@ pub(crate) struct ProgramFlow {
 }
 
 /// Values for the places of a template.
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "programs run on Linux"))]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Values {
-    pub(crate) server: Ipv4Addr,
-    pub(crate) client: Ipv4Addr,
-    pub(crate) port: u16,
+pub struct Values {
+    /// The server's address.
+    pub server: Ipv4Addr,
+    /// The client's address.
+    pub client: Ipv4Addr,
+    /// The server's port.
+    pub port: u16,
     /// Whole seconds that the flow has, rounded up.
-    pub(crate) duration_s: u64,
+    pub duration_s: u64,
 }
 
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "programs run on Linux"))]
 impl ProgramFlow {
     /// The programs of a flow; nothing where it is one of ours.
     pub(super) fn of(doc: &Document, flow: &FlowTable, field: &str) -> Result<Option<Self>, Wrong> {
@@ -122,22 +126,22 @@ impl ProgramFlow {
     }
 
     /// The words of the server's command; none without a server.
-    pub(crate) fn server(&self, values: Values) -> Vec<String> {
+    pub fn server(&self, values: Values) -> Vec<String> {
         self.server.iter().map(|word| filled(word, values)).collect()
     }
 
     /// The words of the client's command.
-    pub(crate) fn client(&self, values: Values) -> Vec<String> {
+    pub fn client(&self, values: Values) -> Vec<String> {
         self.client.iter().map(|word| filled(word, values)).collect()
     }
 
     /// The files to run.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &str> {
+    pub fn files(&self) -> impl Iterator<Item = &str> {
         [self.server.first(), self.client.first()].into_iter().flatten().map(String::as_str)
     }
 
     /// Its name in the file, or that of the program that sends.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         if let Some(name) = &self.name {
             return name.clone();
         }
@@ -187,7 +191,6 @@ fn places(word: &str) -> Vec<(usize, &str)> {
     found
 }
 
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "programs run on Linux"))]
 fn filled(word: &str, values: Values) -> String {
     let (mut out, mut rest) = (String::new(), 0);
     for (at, name) in places(word) {

@@ -32,10 +32,13 @@ pub struct TracedColumns {
 
 /// A trace as an option: the file's name, what it has, and the value of the field `trace`
 /// that names nothing but its rate.
-pub(crate) struct Described {
-    pub(crate) file: String,
-    pub(crate) has: TracedColumns,
-    pub(crate) rate_alone: String,
+pub struct Described {
+    /// The file's name.
+    pub file: String,
+    /// What it has.
+    pub has: TracedColumns,
+    /// Value of the field `trace` that names nothing but its rate.
+    pub rate_alone: String,
 }
 
 impl TracedColumns {
@@ -45,7 +48,10 @@ impl TracedColumns {
 }
 
 /// Reads the trace that a value of the field `trace` names.
-pub(crate) fn describe_trace(toml: &str) -> Result<Described, TraceFileError> {
+///
+/// # Errors
+/// The value is no trace, or its file cannot be read.
+pub fn describe_trace(toml: &str) -> Result<Described, TraceFileError> {
     let (field, trace) = read(toml)?;
     let has = TracedColumns::of(&trace);
     let rate_alone = match has {
@@ -77,7 +83,7 @@ impl TraceField {
 }
 
 /// A text as TOML has it between quotes.
-pub(crate) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {
@@ -90,7 +96,10 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 /// The trace that a value of the field `trace` names, relative to the present folder.
-pub(crate) fn read_trace(toml: &str) -> Result<Arc<Trace>, TraceFileError> {
+///
+/// # Errors
+/// The value is no trace, or its file cannot be read.
+pub fn read_trace(toml: &str) -> Result<Arc<Trace>, TraceFileError> {
     read(toml).map(|(_, trace)| trace)
 }
 

@@ -7,7 +7,7 @@ use fullpipe_lab::RunError;
 use fullpipe_lab::output::StoreError;
 use fullpipe_lab::output::page::PageError;
 use fullpipe_lab::run::JournalError;
-use fullpipe_lab::scenario::FileError;
+use fullpipe_scenario::FileError;
 
 use crate::run::MAX_SEEDS;
 

@@ -4,8 +4,9 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use fullpipe_lab::metrics::RunResult;
-use fullpipe_lab::scenario::FileError;
-use fullpipe_lab::{BackendChoice, Edition, LinkKind, Plan, RunError, RunOptions, check_machine};
+use fullpipe_lab::{BackendChoice, Plan, RunError, RunOptions, check_machine};
+use fullpipe_scenario::FileError;
+use fullpipe_scenario::{Edition, LinkKind};
 use serde::Serialize;
 
 use crate::case::{Case, Kind};

@@ -10,7 +10,8 @@ use fullpipe_lab::explain;
 use fullpipe_lab::metrics::RunResult;
 use fullpipe_lab::output::{self, Reports, ScenarioReport};
 use fullpipe_lab::run::ROWS;
-use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, run_point};
+use fullpipe_lab::{BackendChoice, Plan, RunOptions, run_point};
+use fullpipe_scenario::Edition;
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 

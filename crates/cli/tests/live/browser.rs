@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 use fullpipe_figures::{FIGURES, page, run_all};
 use fullpipe_judge::peers::{Installed, Missing, PeerPath, PeerRun, PeersReport, Sender, render};
 use fullpipe_lab::output::{self, ScenarioReport};
-use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, run_point};
+use fullpipe_lab::{BackendChoice, Plan, RunOptions, run_point};
+use fullpipe_scenario::Edition;
 use serde_json::Value;
 
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];

@@ -14,8 +14,8 @@ use fullpipe_lab::metrics::RunResult;
 use fullpipe_lab::output::table::number;
 use fullpipe_lab::plan::Plan;
 use fullpipe_lab::run::{RunOptions, check_machine, run_point};
-use fullpipe_lab::scenario::{Edition, KernelCc};
-use fullpipe_lab::units::show_duration;
+use fullpipe_scenario::units::show_duration;
+use fullpipe_scenario::{Edition, KernelCc};
 
 /// The paths, with the program for the kernel by the name `bbr3`.
 const SCENARIO: &str = include_str!("../../../../scenarios/kernel/paths.toml");

@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use super::packet_log::WireRecord;
 use super::path::{ProgramPath, first_rate};
 use super::sampler::ProgramSample;
-use fullpipe_lab::formulas::ratio;
 use fullpipe_lab::metrics::Figures;
 use fullpipe_lab::observe::EmulatorRecord;
 use fullpipe_lab::output::table::{Table, number};
+use fullpipe_scenario::formulas::ratio;
 
 /// Result of one run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -8,8 +8,8 @@ use fullpipe_path::Count;
 use serde::{Deserialize, Serialize};
 
 use super::path::{ProgramPath, first_rate};
-use fullpipe_lab::formulas::{bits_per_sec, ratio};
 use fullpipe_lab::observe::Progress;
+use fullpipe_scenario::formulas::{bits_per_sec, ratio};
 
 /// Time between two looks.
 const INTERVAL: time::Duration = time::Duration::from_millis(100);
@@ -207,7 +207,7 @@ mod tests {
             "x",
             "x",
             std::path::Path::new(""),
-            fullpipe_lab::Edition::default(),
+            fullpipe_scenario::Edition::default(),
         );
         let path = ProgramPath::of(&plan.expect("a plan"), false).expect("a path");
         let row = |at_s| ProgramSample {

@@ -31,6 +31,7 @@ use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::Duration;
+use fullpipe_scenario::{Cc, Feature, LinkKind, Need, Scenario, StackAlgorithm};
 use fullpipe_traffic::Application;
 
 #[cfg(feature = "transports")]
@@ -46,7 +47,6 @@ pub use quic_virtual::{Gap, GapReason, QuicFlow, QuicFlowConfig};
 
 use crate::observe::{FlowSample, Observations, Progress, Sampling};
 use crate::parts::{NotBuilt, Part};
-use crate::scenario::{Cc, Feature, LinkKind, Need, Scenario};
 
 /// Every backend, the usual one of scenario files first.
 static BACKENDS: &[&dyn Backend] = &[
@@ -251,7 +251,12 @@ impl fmt::Display for BackendChoice {
 /// The backend that would have this, if this build had that.
 fn left_out(feature: &Feature) -> Option<NotBuilt> {
     let Feature::Algorithm(Cc::Stack(own)) = feature else { return None };
-    let part = own.part();
+    let part = match own {
+        StackAlgorithm::QuinnBbr | StackAlgorithm::QuinnCubic | StackAlgorithm::QuinnReno => {
+            Part::Quinn
+        }
+        StackAlgorithm::S2nBbr | StackAlgorithm::S2nCubic => Part::S2n,
+    };
     let mut all = OPTIONAL.iter();
     all.find(|(_, optional)| *optional == part).and_then(|_| part.check().err())
 }

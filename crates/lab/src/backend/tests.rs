@@ -1,12 +1,13 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use fullpipe_scenario::Edition;
+
 use super::*;
 use crate::metrics::RunResult;
 use crate::output::{ScenarioReport, page};
 use crate::plan::Plan;
 use crate::run::{RunOptions, run_point};
-use crate::scenario::Edition;
 
 fn plan(text: &str) -> Plan {
     Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default())

@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use fullpipe_scenario::Grid;
+
 use super::{Expectation, Expression, Function, Operator, Span, Term};
 use crate::metrics::{Comparison, Interval};
-use crate::scenario::Grid;
 
 /// Result of an expectation.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]

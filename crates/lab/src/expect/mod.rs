@@ -11,10 +11,10 @@ mod parse;
 use std::fmt;
 
 use fullpipe_cc::Duration;
+use fullpipe_scenario::Grid;
 
 use crate::metrics::{Comparison, Metric, Probe, Scope, Which};
 use crate::observe::MAX_OWN_DISTRIBUTIONS;
-use crate::scenario::Grid;
 pub use check::{Verdict, check};
 
 /// One line of `expect`.
@@ -215,7 +215,7 @@ fn axis_of(axis: Option<&str>, value: &str, grid: &Grid) -> Result<(String, Stri
 /// Checks that some run has that flow or link, and lasts until the window begins.
 fn check_exists(probe: &Probe, grid: &Grid) -> Result<(), String> {
     let has_series =
-        |run: &crate::scenario::Run| run.scenario().is_ok_and(|s| s.interval.is_some());
+        |run: &fullpipe_scenario::Run| run.scenario().is_ok_and(|s| s.interval.is_some());
     if probe.metric.needs_series() && !grid.runs.iter().any(has_series) {
         let why = "is measured by samples; write how often, interval = \"20ms\"";
         return Err(format!("{} {why}", probe.metric));
@@ -263,7 +263,7 @@ fn check_exists(probe: &Probe, grid: &Grid) -> Result<(), String> {
         }
         Scope::Link(n) if *n >= links => format!("link[{n}] of {links}; they count from 0"),
         _ => {
-            let end = crate::units::show_duration(longest);
+            let end = fullpipe_scenario::units::show_duration(longest);
             format!("the window begins when the run is over; that lasts {end}")
         }
     })

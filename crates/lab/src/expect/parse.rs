@@ -15,10 +15,10 @@
 //! ```
 
 use fullpipe_cc::Duration;
+use fullpipe_scenario::units::parse_duration;
 
 use super::{Expression, Function, Operator, Span, Term};
 use crate::metrics::{Column, Comparison, Condition, Count, Level, Metric, Scope, Which, Window};
-use crate::units::parse_duration;
 
 /// An expectation as it was written, before anything in it is looked up.
 pub(super) struct Sentence<'a> {

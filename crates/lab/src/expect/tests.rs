@@ -1,8 +1,9 @@
 use std::path::Path;
 
+use fullpipe_scenario::Edition;
+
 use super::*;
 use crate::plan::Plan;
-use crate::scenario::Edition;
 
 /// A grid of two algorithms and three rates.
 fn grid(expect: &str) -> Result<Plan, String> {

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use fullpipe_cc::Duration;
 use fullpipe_path::{ElementConfig, MTU_BYTES, PathConfig, PathStats, RateConfig};
+use fullpipe_scenario::formulas::{bits_per_sec, jain, millis_of, ratio, seconds};
+use fullpipe_scenario::{Flow, Scenario};
 use fullpipe_sim::{Route, SimConfig};
 use fullpipe_traffic::{SenderStats, Tally};
 
@@ -13,9 +15,7 @@ use super::distribution::Distribution;
 use super::{
     Figures, FlowResult, Level, Metric, Probe, RunResult, Scope, SeriesValues, Stat, Which, Window,
 };
-use crate::formulas::{bits_per_sec, jain, millis_of, ratio, seconds};
 use crate::observe::{ByFlow, Checkpoint, FlowOnLink, Observations, SeriesRow};
-use crate::scenario::{Flow, Scenario};
 
 /// The run, its scenario, and what is asked of it beside its metrics.
 pub(crate) struct Place<'a> {

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use fullpipe_scenario::suggest::did_you_mean;
+
 use super::sampled::{Column, Condition, Count, STATES};
-use crate::suggest::did_you_mean;
 
 /// A figure of a distribution.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

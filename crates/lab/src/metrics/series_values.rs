@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use fullpipe_cc::State;
+use fullpipe_scenario::formulas::percentile;
 
 use super::{Column, Condition, Count, Metric, RunResult, Stat};
-use crate::formulas::percentile;
 use crate::observe::SeriesRow;
 
 /// The rows of some flows between two times.

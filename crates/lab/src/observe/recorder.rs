@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use fullpipe_cc::{Duration, Rate};
+use fullpipe_scenario::formulas::{bits_per_sec, millis, seconds};
 
 use super::{FlowSample, SeriesRow};
-use crate::formulas::{bits_per_sec, millis, seconds};
 
 /// Rule for the series of a scenario that does not say how often.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

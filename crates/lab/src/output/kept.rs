@@ -5,12 +5,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use fullpipe_scenario::Edition;
+
 use super::json::{BaselineError, Reports, ScenarioReport};
 use super::store::{StoreError, write_whole};
 use crate::metrics::RunResult;
 use crate::plan::Plan;
 use crate::run::{Journal, JournalError};
-use crate::scenario::Edition;
 
 /// Name of the object in a directory of `run --out`.
 pub(crate) const RESULTS: &str = "results.json";

@@ -5,12 +5,12 @@ use std::io;
 use std::path::Path;
 
 use fullpipe_cc::Duration;
+use fullpipe_scenario::Scenario;
 
 use super::store::StoreError;
 use crate::observe::FlowSample;
 use crate::parts::{NotBuilt, Part};
 use crate::plan::Plan;
-use crate::scenario::Scenario;
 
 /// A directory that qlog files can be written into: there is none.
 #[derive(Clone, Debug)]

@@ -9,13 +9,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use fullpipe_cc::{Controller, Duration, Instant, Rate, Transport};
+use fullpipe_scenario::Scenario;
 use fullpipe_sim::FlowConfig;
 use serde_json::{Value, json};
 
 use super::store::{StoreError, create_dir, file_name_of};
 use crate::observe::FlowSample;
 use crate::plan::Plan;
-use crate::scenario::Scenario;
 
 /// RFC 7464: the byte before every text of a sequence.
 const RECORD_SEPARATOR: u8 = 0x1e;

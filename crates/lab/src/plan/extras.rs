@@ -3,8 +3,8 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::scenario::{Described, TracedColumns, describe_trace, quoted, read_trace};
-use crate::trace::{Trace, TraceFileError};
+use fullpipe_scenario::trace::{Trace, TraceFileError};
+use fullpipe_scenario::{Described, TracedColumns, describe_trace, quoted, read_trace};
 
 /// A trace as an option has it: a file's name, or the table that a scenario file has.
 #[derive(Clone, PartialEq, Eq, Debug)]

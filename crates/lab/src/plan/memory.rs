@@ -9,14 +9,14 @@ use fullpipe_cc::{Algorithm, Duration, Rate};
 use fullpipe_path::{
     ElementConfig, MTU_BYTES, PathConfig, QueueConfig, QueueLimit, RateConfig, Selection,
 };
+use fullpipe_scenario::units::show_bytes;
+use fullpipe_scenario::{FileError, Scenario, Wrong, locate};
 use fullpipe_sim::{FlowConfig, ReceiveWindow, Route};
 use fullpipe_traffic::Application;
 
 use super::Plan;
 use crate::metrics::moments;
 use crate::observe::{MAX_OWN_DISTRIBUTIONS, SeriesRow, rows_within};
-use crate::scenario::{FileError, Scenario, Wrong, locate};
-use crate::units::show_bytes;
 
 /// A packet under way, at both ends and on the path, and its ACK. Runs of 10 Gbit/s and 200 ms
 /// needed 380.

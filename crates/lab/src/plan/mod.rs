@@ -7,6 +7,7 @@ mod options;
 
 use std::path::Path;
 
+use fullpipe_scenario::{Edition, FileError, Grid, ScenarioFile, Wrong, locate};
 use fullpipe_sim::FlowConfig;
 
 pub use extras::{PathExtras, TraceText};
@@ -16,7 +17,6 @@ pub use options::Options;
 use crate::backend::BackendChoice;
 use crate::expect::{self, Expectation, Verdict};
 use crate::metrics::{Metric, Probe, RunResult, Scope, mean_probes};
-use crate::scenario::{Edition, FileError, Grid, ScenarioFile, Wrong, locate};
 
 /// A scenario that can be run.
 #[derive(Clone, Debug)]

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use fullpipe_scenario::{Edition, FileError};
+
 use super::Plan;
-use crate::scenario::{Edition, FileError};
 
 /// The tables of a scenario file that make its path: `path`, `link` and `cross`.
 #[derive(Clone, PartialEq, Debug)]

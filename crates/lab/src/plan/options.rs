@@ -3,8 +3,9 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use fullpipe_scenario::{Cc, Edition, FileError};
+
 use super::{NetworkText, PathExtras, Plan};
-use crate::scenario::{Cc, Edition, FileError};
 
 /// Algorithms one after the other on one path. Quantities are written as in a file.
 #[derive(Clone, PartialEq, Debug)]

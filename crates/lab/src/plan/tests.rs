@@ -1,7 +1,7 @@
 use super::*;
-use crate::scenario::{Run, Scenario};
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{ElementConfig, QueueConfig, QueueLimit, RateConfig};
+use fullpipe_scenario::{Run, Scenario};
 use fullpipe_sim::{ReceiveWindow, Route};
 use fullpipe_traffic::Application;
 

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{ElementConfig, LossConfig, PathConfig, QueueConfig, QueueLimit, RateConfig};
+use fullpipe_scenario::{Edition, Scenario};
 
 use super::{Options, PathExtras, Plan};
-use crate::scenario::{Edition, Scenario};
 
 const TABLE: &str = "time,mbps,rtt_ms,loss\n0,8,40,0.02\n1,0,60,0\n2,16,40,0\n";
 

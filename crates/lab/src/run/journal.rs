@@ -8,12 +8,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use fullpipe_scenario::hex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::output::{StoreError, write_whole};
-use crate::scenario::hex;
 
 /// A directory in which runs cannot go on: one line.
 #[derive(Debug, thiserror::Error)]
@@ -312,7 +312,7 @@ mod tests {
     use crate::plan::Plan;
     use crate::run::sweep::open;
     use crate::run::{RunOptions, sweep};
-    use crate::scenario::Edition;
+    use fullpipe_scenario::Edition;
 
     fn plan(rate: &str) -> Plan {
         let text = format!(

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::AtomicBool;
 
+use fullpipe_scenario::{LinkKind, Scenario};
+
 use crate::backend::{BackendChoice, OnSample, Request, RunError};
 use crate::metrics::{Measurement, Place, RunResult, moments};
 use crate::observe::{Observations, Progress, Sampling};
 use crate::output::{Qlog, QlogDir};
 use crate::plan::Plan;
-use crate::scenario::{LinkKind, Scenario};
 
 /// Rows of a course whose interval the scenario does not name: as many as a plot has points.
 pub const ROWS: u64 = 500;

@@ -1,6 +1,8 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use fullpipe_scenario::Edition;
+
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use ::parquet::record::Field;
 
@@ -10,7 +12,6 @@ use crate::metrics::{Figures, Interval, RunResult};
 use crate::observe::SeriesRow;
 use crate::output::{QlogDir, ScenarioReport, write};
 use crate::plan::Plan;
-use crate::scenario::Edition;
 
 fn plan(text: &str) -> Plan {
     Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default())

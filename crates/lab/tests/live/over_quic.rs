@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullpipe_lab::metrics::RunResult;
 use fullpipe_lab::output::QlogDir;
-use fullpipe_lab::{
-    BackendChoice, Edition, Options, Plan, Progress, RunError, RunOptions, run_point,
-};
+use fullpipe_lab::{BackendChoice, Options, Plan, Progress, RunError, RunOptions, run_point};
+use fullpipe_scenario::Edition;
 
 fn options() -> Options {
     Options {

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_lab::metrics::RunResult;
-use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, check_machine, run_point};
+use fullpipe_lab::{BackendChoice, Plan, RunOptions, check_machine, run_point};
+use fullpipe_scenario::Edition;
 
 /// The run of a file.
 fn run(text: &str) -> RunResult {

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_lab::metrics::RunResult;
-use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, run_point};
+use fullpipe_lab::{BackendChoice, Plan, RunOptions, run_point};
+use fullpipe_scenario::Edition;
 
 const TABLE: &str = "time,mbps,rtt_ms,loss,other\n0,8,40,0.02,3\n0.4,0,60,0,9\n0.8,16,40,0,5\n";
 const RTTS: &str = "ms,rtt_us\n0,30000\n300,50000\n600,40000\n";

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fullpipe_lab::output::table;
-use fullpipe_lab::{Edition, Plan, RunError, RunOptions, run_point};
+use fullpipe_lab::{Plan, RunError, RunOptions, run_point};
+use fullpipe_scenario::Edition;
 use nix::time::{ClockId, clock_gettime};
 
 #[path = "../generator/mod.rs"]

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_lab::metrics::{Figures, RunResult};
-use fullpipe_lab::{Edition, Plan, RunOptions, run_point};
+use fullpipe_lab::{Plan, RunOptions, run_point};
+use fullpipe_scenario::Edition;
 
 fn plan(text: &str) -> Plan {
     let edition = Edition::default();

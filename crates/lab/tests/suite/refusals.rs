@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use fullpipe_lab::{BackendChoice, Edition, Plan};
+use fullpipe_lab::{BackendChoice, Plan};
+use fullpipe_scenario::Edition;
 
 #[test]
 fn a_stack_refuses_what_it_does_not_have() {

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_lab::metrics::RunResult;
-use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, run_point};
+use fullpipe_lab::{BackendChoice, Plan, RunOptions, run_point};
+use fullpipe_scenario::Edition;
 
 use crate::beside_sim::figure;
 

@@ -136,7 +136,7 @@ pub struct Notes {
 
 impl Trace {
     /// A trace of this program's own, which no file holds.
-    pub(crate) fn of_rate(rate: RateConfig) -> Self {
+    pub fn of_rate(rate: RateConfig) -> Self {
         let (length, rows) = match &rate {
             RateConfig::Trace(times) => (times.last().copied().unwrap_or_default(), times.len()),
             _ => (Duration::ZERO, 0),

@@ -9,6 +9,7 @@ use std::time;
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_emu::{EmuError, Emulator};
 use fullpipe_path::{PathStats, Queue};
+use fullpipe_scenario::{LinkKind, Scenario};
 use fullpipe_traffic::{Direction, SentPacket};
 use hdrhistogram::Histogram;
 
@@ -21,7 +22,6 @@ use fullpipe_emu::tun::{self, TunConfig, TunLink, WireConfig, WireView};
 
 use super::RunError;
 use crate::observe::EmulatorRecord;
-use crate::scenario::{LinkKind, Scenario};
 
 pub use path::RealPath;
 

@@ -43,7 +43,7 @@ struct Span {
 }
 
 impl Span {
-    /// The backends of this network refuse other routes ([`crate::scenario::Feature::Graph`]).
+    /// The backends of this network refuse other routes ([`fullpipe_scenario::Feature::Graph`]).
     fn of(links: &[usize]) -> Self {
         let first = links.first().copied().unwrap_or(0);
         Self { first, last: links.last().copied().unwrap_or(first) }

@@ -16,6 +16,7 @@ use std::marker::PhantomData;
 
 use fullpipe_cc::Duration;
 use fullpipe_noq::TransportSettings;
+use fullpipe_scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
 use fullpipe_traffic::Application;
 
 use super::link::RealPath;
@@ -24,7 +25,6 @@ use super::quic::identity::Identity;
 use super::quic::{settings, streams};
 use super::{Backend, Request, RunError, virtual_time};
 use crate::observe::Observations;
-use crate::scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
 use ends::{Ends, SERVER_NAME};
 use noq::Noq;
 #[cfg(feature = "quinn")]

@@ -1,12 +1,12 @@
 //! Samples taken during a run in real time, and their schedule.
 
 use fullpipe_cc::{Duration, Instant};
+use fullpipe_scenario::Scenario;
 use fullpipe_traffic::{Direction, SentPacket, Tally};
 
 use super::Testbed;
 use crate::backend::{OnSample, RunError};
 use crate::observe::{ByFlow, Checkpoint, FlowSample, Recorder, Sampling, SeriesRow};
-use crate::scenario::Scenario;
 
 /// Rows are not closer than this: each look stops the senders for a moment.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(2);

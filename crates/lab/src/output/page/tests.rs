@@ -1,10 +1,11 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use fullpipe_scenario::Edition;
+
 use super::*;
 use crate::plan::Plan;
 use crate::run::{RunOptions, run_point};
-use crate::scenario::Edition;
 
 /// Two algorithms on two paths, for two seconds.
 fn report() -> ScenarioReport {

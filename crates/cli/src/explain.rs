@@ -5,8 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::Duration;
 use fullpipe_judge::capture::Choice;
+use fullpipe_lab::BackendChoice;
 use fullpipe_lab::explain::{self, ExplainError, Story};
-use fullpipe_lab::{BackendChoice, Options, Plan};
+use fullpipe_report::plan::{Options, Plan};
 use fullpipe_scenario::units;
 use fullpipe_scenario::{Cc, Edition};
 
@@ -197,7 +198,7 @@ fn of_file(args: &Args, file: &Path, stop: &AtomicBool) -> Result<Story, Failure
     let edition = Edition { backend: Some(args.backend.name()), ..Edition::default() };
     let plan = Plan::load(file, edition).map_err(Failure::bad_input)?;
     let name = file.display().to_string();
-    plan.check_backend(args.backend, &name).map_err(Failure::bad_input)?;
+    args.backend.check_plan(&plan, &name).map_err(Failure::bad_input)?;
     of_plan(args, file, &plan, Which::number(args.flow.as_ref())?, stop)
 }
 

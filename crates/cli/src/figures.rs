@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use fullpipe_figures::{FIGURES, Figure, FigureResult, News, page, run_all};
 use fullpipe_lab::BackendChoice;
-use fullpipe_lab::output::page as files;
+use fullpipe_report::output::page as files;
 use fullpipe_scenario::suggest::did_you_mean;
 use serde::Serialize;
 

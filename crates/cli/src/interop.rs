@@ -12,7 +12,7 @@ use fullpipe_interop::{
 use fullpipe_judge::peers::{self, Installed, Missing, Recipe};
 use fullpipe_judge::program::{self, ProgramPlace};
 use fullpipe_lab::RunError;
-use fullpipe_lab::output::{SCHEMA_VERSION, page};
+use fullpipe_report::output::{SCHEMA_VERSION, page};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;

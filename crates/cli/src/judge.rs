@@ -15,8 +15,8 @@ use fullpipe_judge::program::judge::{
     self, Competitor, Grade, Judged, Limits, TestPath, View, Views,
 };
 use fullpipe_judge::program::{self, ProgramPlace, ProgramResult};
-use fullpipe_lab::Options;
-use fullpipe_lab::output::{SCHEMA_VERSION, page};
+use fullpipe_report::output::{SCHEMA_VERSION, page};
+use fullpipe_report::plan::Options;
 use fullpipe_scenario::units;
 
 use crate::failure::Failure;

@@ -2,7 +2,7 @@
 
 use super::checks::{Checks, show};
 use super::runs::{FileRuns, number};
-use fullpipe_lab::output::plot::{CellTable, Drawing, Kind, Line, Panel, Scale};
+use fullpipe_report::output::plot::{CellTable, Drawing, Kind, Line, Panel, Scale};
 use fullpipe_scenario::formulas::percentile;
 
 /// Figure 9: the median round trip over a population.

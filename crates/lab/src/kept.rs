@@ -5,12 +5,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use fullpipe_report::metrics::RunResult;
+use fullpipe_report::output::{BaselineError, Reports, ScenarioReport, StoreError, write_whole};
+use fullpipe_report::plan::Plan;
 use fullpipe_scenario::Edition;
 
-use super::json::{BaselineError, Reports, ScenarioReport};
-use super::store::{StoreError, write_whole};
-use crate::metrics::RunResult;
-use crate::plan::Plan;
 use crate::run::{Journal, JournalError};
 
 /// Name of the object in a directory of `run --out`.

@@ -6,8 +6,9 @@ use std::sync::atomic::AtomicBool;
 
 use fullpipe_figures::{FIGURES, page, run_all};
 use fullpipe_judge::peers::{Installed, Missing, PeerPath, PeerRun, PeersReport, Sender, render};
-use fullpipe_lab::output::{self, ScenarioReport};
-use fullpipe_lab::{BackendChoice, Plan, RunOptions, run_point};
+use fullpipe_lab::{BackendChoice, RunOptions, run_point};
+use fullpipe_report::output::{self, ScenarioReport};
+use fullpipe_report::plan::Plan;
 use fullpipe_scenario::Edition;
 use serde_json::Value;
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use fullpipe_lab::Part;
+use fullpipe_report::Part;
 use fullpipe_scenario::suggest::did_you_mean;
 
 /// A way to install a stack and to run it.

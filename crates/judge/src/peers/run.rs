@@ -9,8 +9,8 @@ use super::outcome::{PeerPath, PeerRun};
 use super::recipe::{Placeholders, Recipe};
 use fullpipe_lab::Progress;
 use fullpipe_lab::backend::{BackendChoice, RunError};
-use fullpipe_lab::plan::Plan;
 use fullpipe_lab::run::{RunOptions, run_point};
+use fullpipe_report::plan::Plan;
 use fullpipe_scenario::Edition;
 use fullpipe_scenario::units::show_duration;
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use fullpipe_lab::plan::{PathExtras, Plan, TraceText};
+use fullpipe_report::plan::{PathExtras, Plan, TraceText};
 use fullpipe_scenario::{Edition, FileError};
 
 /// A path. Quantities are written as in a file.

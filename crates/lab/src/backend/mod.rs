@@ -4,6 +4,7 @@
 //! of metrics, expectations or pages. `BACKENDS` lists all of them; no other code asks which one it
 //! is.
 
+mod check;
 #[cfg(feature = "transports")]
 mod clean;
 mod error;
@@ -31,6 +32,8 @@ use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::Duration;
+use fullpipe_report::observe::{FlowSample, Observations};
+use fullpipe_report::{NotBuilt, Part};
 use fullpipe_scenario::{Cc, Feature, LinkKind, Need, Scenario, StackAlgorithm};
 use fullpipe_traffic::Application;
 
@@ -41,12 +44,11 @@ pub use error::RunError;
 pub use tcp_linux::retransmitted_segments;
 
 #[cfg(feature = "transports")]
-pub use link::RealPath;
+pub use link::{RealPath, emulator_record};
 #[cfg(feature = "transports")]
 pub use quic_virtual::{Gap, GapReason, QuicFlow, QuicFlowConfig};
 
-use crate::observe::{FlowSample, Observations, Progress, Sampling};
-use crate::parts::{NotBuilt, Part};
+use crate::observe::{Progress, Sampling};
 
 /// Every backend, the usual one of scenario files first.
 static BACKENDS: &[&dyn Backend] = &[

@@ -5,14 +5,12 @@ use std::sync::atomic::Ordering;
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Arrival, PathSample, Queue};
+use fullpipe_report::observe::{ByFlow, Checkpoint, FlowSample, FlowTimes, Observations};
 use fullpipe_scenario::Scenario;
 use fullpipe_traffic::{SenderStats, Tally};
 
 use super::{Request, RunError};
-use crate::observe::{
-    ByFlow, Checkpoint, FlowSample, FlowTimes, Observations, PathNow, ProgressTicker, Recorder,
-    RunLimits, STALL,
-};
+use crate::observe::{PathNow, ProgressTicker, Recorder, RunLimits, STALL};
 
 /// Longest simulated time between two checks whether to stop the run.
 const PATIENCE: Duration = Duration::from_millis(100);

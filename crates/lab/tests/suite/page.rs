@@ -1,11 +1,14 @@
-use std::path::Path;
+//! The page of a report, made of runs in the simulator.
+
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use fullpipe_lab::{RunOptions, run_point};
+use fullpipe_report::observe::{EmulatorRecord, Lateness};
+use fullpipe_report::output::ScenarioReport;
+use fullpipe_report::output::page::{check_replaceable, check_writable, render, write};
+use fullpipe_report::plan::Plan;
 use fullpipe_scenario::Edition;
-
-use super::*;
-use crate::plan::Plan;
-use crate::run::{RunOptions, run_point};
 
 /// Two algorithms on two paths, for two seconds.
 fn report() -> ScenarioReport {
@@ -29,8 +32,8 @@ fn report() -> ScenarioReport {
 #[test]
 fn the_page_is_complete_and_needs_nothing_beside_it() {
     let mut report = report();
-    report.runs[0].emulator = Some(crate::observe::EmulatorRecord {
-        lateness_us: crate::observe::Lateness { p50: 8.0, p99: 120.0, p999: 400.0 },
+    report.runs[0].emulator = Some(EmulatorRecord {
+        lateness_us: Lateness { p50: 8.0, p99: 120.0, p999: 400.0 },
         trusted: true,
         warning: None,
     });
@@ -57,8 +60,8 @@ fn nothing_from_a_result_becomes_markup() {
     run.backend = evil.to_owned();
     (run.flows[0].name, run.flows[0].cc) = (evil.to_owned(), evil.to_owned());
     run.series[0].state = Some(evil.into());
-    run.emulator = Some(crate::observe::EmulatorRecord {
-        lateness_us: crate::observe::Lateness::default(),
+    run.emulator = Some(EmulatorRecord {
+        lateness_us: Lateness::default(),
         trusted: false,
         warning: Some(evil.to_owned()),
     });
@@ -69,8 +72,8 @@ fn nothing_from_a_result_becomes_markup() {
 #[test]
 fn a_result_that_is_not_trusted_says_so_before_its_plots() {
     let mut report = report();
-    report.runs[0].emulator = Some(crate::observe::EmulatorRecord {
-        lateness_us: crate::observe::Lateness::default(),
+    report.runs[0].emulator = Some(EmulatorRecord {
+        lateness_us: Lateness::default(),
         trusted: false,
         warning: Some("the link was late".to_owned()),
     });

@@ -206,7 +206,7 @@ fn collect<'a>(expression: &'a Expression, out: &mut Vec<&'a Term>) {
 
 impl Expectation {
     /// Numbers of the plan's probes that it asks for.
-    pub(crate) fn probes(&self) -> Vec<usize> {
+    pub fn probes(&self) -> Vec<usize> {
         let mut terms = Vec::new();
         collect(&self.left, &mut terms);
         collect(&self.right, &mut terms);

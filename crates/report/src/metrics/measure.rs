@@ -18,16 +18,21 @@ use super::{
 use crate::observe::{ByFlow, Checkpoint, FlowOnLink, Observations, SeriesRow};
 
 /// The run, its scenario, and what is asked of it beside its metrics.
-pub(crate) struct Place<'a> {
-    pub(crate) scenario: &'a str,
-    pub(crate) backend: &'a str,
-    pub(crate) run: usize,
-    pub(crate) at: &'a [(String, String)],
-    pub(crate) probes: &'a [Probe],
+pub struct Place<'a> {
+    /// The scenario's name.
+    pub scenario: &'a str,
+    /// The backend's name.
+    pub backend: &'a str,
+    /// The number of the run in its grid.
+    pub run: usize,
+    /// Its place in the grid: axis and value.
+    pub at: &'a [(String, String)],
+    /// The values that are asked for.
+    pub probes: &'a [Probe],
 }
 
 /// A run that is over, and what it was a run of.
-pub(crate) struct Measurement<'a> {
+pub struct Measurement<'a> {
     scenario: &'a Scenario,
     seen: Observations,
     /// Distributions that a figure was asked of, between which marks: there are six figures of
@@ -47,7 +52,7 @@ enum Subject {
 }
 
 /// The moments at which windows begin or end or flows stop, inside the run.
-pub(crate) fn moments(probes: &[Probe], scenario: &Scenario) -> Vec<Duration> {
+pub fn moments(probes: &[Probe], scenario: &Scenario) -> Vec<Duration> {
     let duration = scenario.duration.unwrap_or(Duration::MAX);
     let ends = probes.iter().flat_map(|p| [p.window.from, p.window.to]).flatten();
     let stops = scenario.config.flows.iter().filter_map(|flow| flow.stop);
@@ -59,12 +64,13 @@ pub(crate) fn moments(probes: &[Probe], scenario: &Scenario) -> Vec<Duration> {
 }
 
 impl<'a> Measurement<'a> {
-    pub(crate) fn new(scenario: &'a Scenario, seen: Observations) -> Self {
+    /// The measurement of these observations of a scenario.
+    pub fn new(scenario: &'a Scenario, seen: Observations) -> Self {
         Self { scenario, seen, known: RefCell::default() }
     }
 
     /// All figures of the run.
-    pub(crate) fn result(self, place: &Place<'_>) -> RunResult {
+    pub fn result(self, place: &Place<'_>) -> RunResult {
         let whole = |scope: Scope, level: Level| -> Figures {
             let probe = |metric| Probe { scope: scope.clone(), metric, window: Window::default() };
             let all = Metric::of(level).into_iter();
@@ -110,8 +116,8 @@ impl<'a> Measurement<'a> {
         RunResult { series, ..result }
     }
 
-    /// Nothing where there is no such thing: a percentile of no packets, a share of no goodput.
-    pub(crate) fn value(&self, probe: &Probe) -> Option<f64> {
+    /// A value that is asked for; nothing where there is no such thing: a percentile of no packets, a share of no goodput.
+    pub fn value(&self, probe: &Probe) -> Option<f64> {
         let span = self.span(probe.window)?;
         let flows: Option<Vec<usize>> = match &probe.scope {
             Scope::Run if probe.metric.needs_series() && self.has_background() => {

@@ -142,7 +142,7 @@ impl Metric {
 
     /// Every metric of a level that is known by samples, and is no column of the results: only an
     /// expectation can ask for it. Those with a condition have no end and are not among them.
-    pub(crate) fn sampled(level: Level) -> Vec<Self> {
+    pub fn sampled(level: Level) -> Vec<Self> {
         let mut metrics = Vec::new();
         if level == Level::Link {
             return metrics;

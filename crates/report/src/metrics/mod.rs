@@ -11,15 +11,14 @@ mod result;
 mod sampled;
 mod series_values;
 
+pub use measure::{Measurement, Place, moments};
 pub use metric::{Level, Metric, Stat};
 pub use paired::{Paired, paired};
-pub use probe::Comparison;
+pub use probe::{Comparison, Probe, Scope, Which, Window};
 pub use repeat::{
     COMPARED, Change, Interval, Repeated, changes, mean_probes, mean_rows, over_seeds, repeated,
 };
 pub use result::{Figures, FlowResult, RunResult};
 
-pub(crate) use measure::{Measurement, Place, moments};
-pub(crate) use probe::{Probe, Scope, Which, Window};
 pub(crate) use sampled::{Column, Condition, Count};
 pub(crate) use series_values::SeriesValues;

@@ -39,17 +39,21 @@ impl Comparison {
     }
 }
 
-/// Whose figure.
+/// Subject of a figure.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Scope {
+pub enum Scope {
     /// All flows, and the first link.
     Run,
+    /// A flow, or several.
     Flow(Which),
+    /// A link, by its number in the scenario.
     Link(usize),
 }
 
+/// The flows that are meant.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Which {
+pub enum Which {
+    /// The flow of this number.
     Number(usize),
     /// All flows of this name together.
     Name(String),
@@ -57,15 +61,20 @@ pub(crate) enum Which {
 
 /// The time that counts: all of it where nothing is said.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub(crate) struct Window {
-    pub(crate) from: Option<Duration>,
-    pub(crate) to: Option<Duration>,
+pub struct Window {
+    /// Its begin.
+    pub from: Option<Duration>,
+    /// Its end.
+    pub to: Option<Duration>,
 }
 
 /// A value that a run has to bring for the expectations.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Probe {
-    pub(crate) scope: Scope,
-    pub(crate) metric: Metric,
-    pub(crate) window: Window,
+pub struct Probe {
+    /// Whose it is.
+    pub scope: Scope,
+    /// What is measured.
+    pub metric: Metric,
+    /// The time that counts.
+    pub window: Window,
 }

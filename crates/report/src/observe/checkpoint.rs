@@ -8,74 +8,76 @@ use hdrhistogram::Histogram;
 use super::{EmulatorRecord, SeriesRow};
 
 /// Everything that was counted until one moment.
-pub(crate) struct Checkpoint {
+pub struct Checkpoint {
     /// The moment that was asked for.
-    pub(crate) at: Duration,
+    pub at: Duration,
     /// The actual time: later, if a thread has to wake for it.
-    pub(crate) taken: Duration,
+    pub taken: Duration,
     /// Application bytes that each flow received.
-    pub(crate) received: Vec<u64>,
+    pub received: Vec<u64>,
     /// Counters of each flow's sender. Over tcp every retransmission counts as a loss.
-    pub(crate) sent: Vec<SenderStats>,
+    pub sent: Vec<SenderStats>,
     /// The links, in the order in which packets pass them.
-    pub(crate) links: Vec<PathStats>,
+    pub links: Vec<PathStats>,
     /// Queueing delay at each link.
-    pub(crate) queue_ns: Vec<Tally>,
+    pub queue_ns: Vec<Tally>,
     /// The same of each flow at the first link, under a virtual clock and where the queue tells
     /// flows apart.
-    pub(crate) queue_ns_by_flow: Option<ByFlow>,
-    pub(crate) rtt_ns: ByFlow,
-    pub(crate) latency_ns: ByFlow,
+    pub queue_ns_by_flow: Option<ByFlow>,
+    /// Round-trip times.
+    pub rtt_ns: ByFlow,
+    /// Times from writes to reads of applications.
+    pub latency_ns: ByFlow,
     /// Completion times by flow; none for applications without requests.
-    pub(crate) completion_ns: Vec<Option<Tally>>,
+    pub completion_ns: Vec<Option<Tally>>,
     /// Requests and connections of each flow that had begun and were not complete, where it has
     /// such.
-    pub(crate) incomplete: Vec<Option<u64>>,
+    pub incomplete: Vec<Option<u64>>,
     /// Record of each flow's data by a link that looks at each packet; empty for one that does not.
-    pub(crate) on_link: Vec<FlowOnLink>,
+    pub on_link: Vec<FlowOnLink>,
 }
 
 /// A flow's data as the link saw it.
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "seen on a link of Linux alone"))]
 #[derive(Clone, Debug)]
-pub(crate) struct FlowOnLink {
-    /// Packets that entered the link, and those of them that it dropped.
-    pub(crate) sent_packets: u64,
-    pub(crate) dropped_packets: u64,
+pub struct FlowOnLink {
+    /// Packets that entered the link.
+    pub sent_packets: u64,
+    /// Those of them that it dropped.
+    pub dropped_packets: u64,
     /// Queueing delay of each packet that arrived.
-    pub(crate) queue_ns: Tally,
+    pub queue_ns: Tally,
     /// Packets of each burst.
-    pub(crate) burst_packets: Tally,
+    pub burst_packets: Tally,
 }
 
 /// Up to so many flows have distributions of their own: each takes up to 140 kB a mark.
-pub(crate) const MAX_OWN_DISTRIBUTIONS: usize = fullpipe_traffic::MAX_OWN_TALLIES;
+pub const MAX_OWN_DISTRIBUTIONS: usize = fullpipe_traffic::MAX_OWN_TALLIES;
 
 /// A distribution of each flow, or where they are more than [`MAX_OWN_DISTRIBUTIONS`] one of all
 /// together.
 #[derive(Clone, Debug)]
-pub(crate) struct ByFlow(Vec<Tally>);
+pub struct ByFlow(Vec<Tally>);
 
 impl ByFlow {
     /// As the simulator has them.
-    pub(crate) fn of(tallies: &[Tally]) -> Self {
+    pub fn of(tallies: &[Tally]) -> Self {
         Self(tallies.to_vec())
     }
 
     /// Empty, for so many flows.
-    pub(crate) fn new(flows: usize) -> Self {
+    pub fn new(flows: usize) -> Self {
         let count = if flows <= MAX_OWN_DISTRIBUTIONS { flows.max(1) } else { 1 };
         Self(vec![Tally::new(); count])
     }
 
     /// The one in which a flow is counted.
-    pub(crate) fn flow_mut(&mut self, flow: usize) -> &mut Tally {
+    pub fn flow_mut(&mut self, flow: usize) -> &mut Tally {
         let place = flow.min(self.0.len() - 1);
         &mut self.0[place]
     }
 
     /// Those of some of `all` flows; nothing where these are not counted by themselves.
-    pub(crate) fn of_flows(&self, flows: &[usize], all: usize) -> Option<Vec<&Tally>> {
+    pub fn of_flows(&self, flows: &[usize], all: usize) -> Option<Vec<&Tally>> {
         if flows.len() == all {
             return Some(self.0.iter().collect());
         }
@@ -85,27 +87,33 @@ impl ByFlow {
 
 /// Start and end of a flow, from the run's first request on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct FlowTimes {
-    pub(crate) start: Duration,
-    pub(crate) end: Duration,
+pub struct FlowTimes {
+    /// Its start.
+    pub start: Duration,
+    /// Its end.
+    pub end: Duration,
 }
 
 /// A run that is over.
-pub(crate) struct Observations {
+pub struct Observations {
     /// The first is the start, the last the end.
-    pub(crate) marks: Vec<Checkpoint>,
-    pub(crate) times: Vec<FlowTimes>,
-    pub(crate) end: Duration,
-    pub(crate) series: Vec<SeriesRow>,
+    pub marks: Vec<Checkpoint>,
+    /// Start and end of each flow.
+    pub times: Vec<FlowTimes>,
+    /// The end of the run.
+    pub end: Duration,
+    /// The rows of its series, in the order of time.
+    pub series: Vec<SeriesRow>,
     /// Timing accuracy of an emulated link; `None` for a virtual clock, and for netem, which
     /// does not report it.
-    pub(crate) emulator: Option<EmulatorRecord>,
-    pub(crate) interrupted: bool,
+    pub emulator: Option<EmulatorRecord>,
+    /// True if it was stopped before its end.
+    pub interrupted: bool,
     /// Starts before this one that came too late.
-    pub(crate) late_starts: usize,
+    pub late_starts: usize,
     /// Packets that entered the first link and the way back, where it was asked for and there is
     /// one that sees it.
-    pub(crate) arrivals: Option<[Vec<Arrival>; 2]>,
+    pub arrivals: Option<[Vec<Arrival>; 2]>,
 }
 
 /// A histogram of times in nanoseconds, from a microsecond to a minute in three digits.

@@ -1,5 +1,6 @@
 //! Trust in the results of a run in real time.
 
+use fullpipe_cc::Duration;
 use serde::{Deserialize, Serialize};
 
 /// Timing accuracy of the emulator.
@@ -22,15 +23,11 @@ pub struct Lateness {
     pub p999: f64,
 }
 
-#[cfg(feature = "transports")]
-impl From<&fullpipe_emu::LinkReport> for EmulatorRecord {
-    fn from(link: &fullpipe_emu::LinkReport) -> Self {
-        let micros = |d: fullpipe_cc::Duration| (d.as_nanos() as f64 / 100.0).round() / 10.0;
-        let at = |q| micros(link.lateness_at(q));
-        Self {
-            lateness_us: Lateness { p50: at(0.5), p99: at(0.99), p999: at(0.999) },
-            trusted: link.trusted,
-            warning: link.warning.clone(),
-        }
+impl Lateness {
+    /// Quantiles of a link's lateness, in microseconds with one digit; `at` has each of them, by a
+    /// number from 0 to 1.
+    pub fn of(at: impl Fn(f64) -> Duration) -> Self {
+        let micros = |q| (at(q).as_nanos() as f64 / 100.0).round() / 10.0;
+        Self { p50: micros(0.5), p99: micros(0.99), p999: micros(0.999) }
     }
 }

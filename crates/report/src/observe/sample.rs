@@ -6,34 +6,36 @@ use fullpipe_traffic::{SenderStats, SentPacket};
 
 /// Sample of a flow and its path at one moment. A value that a stack does not report is `None`.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FlowSample {
+pub struct FlowSample {
     /// Application bytes that the receiver has read.
-    pub(crate) received: u64,
+    pub received: u64,
     /// The newest round trip.
-    pub(crate) rtt: Option<Duration>,
+    pub rtt: Option<Duration>,
     /// The smoothed round trip.
-    pub(crate) srtt: Option<Duration>,
+    pub srtt: Option<Duration>,
     /// Congestion window in bytes.
-    pub(crate) cwnd: u64,
-    pub(crate) inflight: Option<u64>,
-    /// Nothing when the algorithm leaves pacing to the transport.
-    pub(crate) pacing: Option<Rate>,
+    pub cwnd: u64,
+    /// Bytes in flight.
+    pub inflight: Option<u64>,
+    /// Pacing rate; nothing when the algorithm leaves pacing to the transport.
+    pub pacing: Option<Rate>,
     /// The algorithm's state, in the draft's spelling.
-    pub(crate) state: Option<&'static str>,
+    pub state: Option<&'static str>,
     /// Model of one of our algorithms.
-    pub(crate) model: Option<Snapshot>,
+    pub model: Option<Snapshot>,
     /// The newest delivery rate that a kernel measured.
-    pub(crate) delivery: Option<Rate>,
-    pub(crate) sender: SenderStats,
-    #[cfg_attr(not(feature = "qlog"), allow(dead_code, reason = "a qlog alone tells of it"))]
-    pub(crate) newest_packet: Option<SentPacket>,
+    pub delivery: Option<Rate>,
+    /// Counters of the sender.
+    pub sender: SenderStats,
+    /// The newest packet that it sent.
+    pub newest_packet: Option<SentPacket>,
     /// The queue of the first link that the flow passes.
-    pub(crate) queue: Queue,
+    pub queue: Queue,
 }
 
 impl FlowSample {
     /// A sample of an algorithm of ours, without what only its transport knows.
-    pub(crate) fn of_model(model: Snapshot) -> Self {
+    pub fn of_model(model: Snapshot) -> Self {
         Self {
             rtt: model.latest_rtt,
             srtt: model.srtt,

@@ -47,3 +47,23 @@ pub struct SeriesRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery_mbps: Option<f64>,
 }
+
+/// The most rows of all flows together where the scenario does not say how often.
+const MOST_ROWS: u64 = 50_000;
+
+/// Number of rows per flow: `asked`, or fewer, so that all flows together have at most 50,000.
+pub fn rows_within(asked: u64, flows: usize) -> u64 {
+    asked.min((MOST_ROWS / flows.max(1) as u64).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thousand flows of a run would be half a million rows, and 70 MB of JSON.
+    #[test]
+    fn all_flows_together_have_no_more_rows_than_a_page_can_show() {
+        let rows = [1, 100, 1000, 100_000].map(|flows| rows_within(500, flows));
+        assert_eq!(rows, [500, 500, 50, 1]);
+    }
+}

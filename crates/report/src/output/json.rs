@@ -99,23 +99,24 @@ impl Reports {
         }
     }
 
-    /// The runs of a plan, for a comparison with those that are to come.
+    /// The runs of a plan, for a comparison with those that are to come over this backend.
     ///
     /// # Errors
     /// There are none, or they are no measure: in real time one run of a point.
     pub fn baseline_of(
         &self,
         plan: &Plan,
-        backend: crate::backend::BackendChoice,
+        backend: &str,
+        is_realtime: bool,
     ) -> Result<&[RunResult], BaselineError> {
         let name = || plan.name.clone();
         let found = self.scenarios.iter().find(|s| s.scenario == plan.name && s.toml == plan.text);
         let report = found.ok_or_else(|| BaselineError::NoScenario(name()))?;
-        if let Some(run) = report.runs.iter().find(|run| run.backend != backend.name()) {
-            let (before, now) = (run.backend.clone(), backend.name().to_owned());
+        if let Some(run) = report.runs.iter().find(|run| run.backend != backend) {
+            let (before, now) = (run.backend.clone(), backend.to_owned());
             return Err(BaselineError::OtherBackend { name: name(), before, now });
         }
-        if backend.is_realtime() && report.intervals.is_empty() {
+        if is_realtime && report.intervals.is_empty() {
             return Err(BaselineError::OneRun(name()));
         }
         Ok(&report.runs)

@@ -2,7 +2,6 @@
 
 mod atomic_file;
 mod json;
-pub mod kept;
 pub mod page;
 #[cfg_attr(not(feature = "parquet"), path = "no_parquet.rs")]
 mod parquet;
@@ -15,12 +14,7 @@ pub mod table;
 mod text;
 
 pub use json::{BaselineError, Reports, SCHEMA_VERSION, ScenarioReport};
-pub use parquet_tables::{Cells, Columns, Table, tables, write};
-pub use qlog::QlogDir;
-pub use store::{StoreError, create_dir, file_name_of};
+pub use parquet_tables::{Cells, Columns, Table, tables, write, write_scenario};
+pub use qlog::{Qlog, QlogDir};
+pub use store::{StoreError, create_dir, file_name_of, write_whole};
 pub use text::{csv, csv_of, junit};
-
-pub(crate) use kept::RESULTS;
-pub(crate) use parquet_tables::write_scenario;
-pub(crate) use qlog::Qlog;
-pub(crate) use store::write_whole;

@@ -25,28 +25,24 @@ impl QlogDir {
 }
 
 /// The files of a run.
-pub(crate) enum Qlog {}
+pub enum Qlog {}
 
 impl Qlog {
-    pub(crate) fn start(
-        dir: &QlogDir,
-        _: &Plan,
-        _: usize,
-        _: &Scenario,
-    ) -> Result<Self, StoreError> {
+    /// # Errors
+    /// None: there is no directory.
+    pub fn start(dir: &QlogDir, _: &Plan, _: usize, _: &Scenario) -> Result<Self, StoreError> {
         match *dir {}
     }
 
-    pub(crate) fn sample(
-        &mut self,
-        _: usize,
-        _: Duration,
-        _: &FlowSample,
-    ) -> Result<(), StoreError> {
+    /// # Errors
+    /// None: there are no files.
+    pub fn sample(&mut self, _: usize, _: Duration, _: &FlowSample) -> Result<(), StoreError> {
         match *self {}
     }
 
-    pub(crate) fn finish(self) -> Result<(), StoreError> {
+    /// # Errors
+    /// None: there are no files.
+    pub fn finish(self) -> Result<(), StoreError> {
         match self {}
     }
 }

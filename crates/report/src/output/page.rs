@@ -330,6 +330,3 @@ pub fn escape(text: &str) -> String {
 
 const STYLE: &str = include_str!("page/style.css");
 const SCRIPT: &str = include_str!("page/script.js");
-
-#[cfg(test)]
-mod tests;

@@ -70,7 +70,10 @@ pub fn write(dir: &Path, plan: &Plan, outcomes: &[RunResult]) -> Result<(), Stor
 }
 
 /// The text of the plan, so that the results say what they are of.
-pub(crate) fn write_scenario(dir: &Path, plan: &Plan) -> Result<(), StoreError> {
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_scenario(dir: &Path, plan: &Plan) -> Result<(), StoreError> {
     use std::io::Write;
     write_whole(&dir.join("scenario.toml"), |file| file.write_all(plan.text.as_bytes()))
 }

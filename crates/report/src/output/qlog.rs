@@ -39,13 +39,16 @@ impl QlogDir {
 }
 
 /// The files of a run.
-pub(crate) struct Qlog {
+pub struct Qlog {
     logs: Vec<Log>,
 }
 
 impl Qlog {
     /// Begins the files of run number `index`, over those of an earlier run of that name.
-    pub(crate) fn start(
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn start(
         dir: &QlogDir,
         plan: &Plan,
         index: usize,
@@ -77,18 +80,19 @@ impl Qlog {
     }
 
     /// Writes the model of flow number `i` and its actions until now.
-    pub(crate) fn sample(
-        &mut self,
-        i: usize,
-        now: Duration,
-        flow: &FlowSample,
-    ) -> Result<(), StoreError> {
+    ///
+    /// # Errors
+    /// Its file cannot be written.
+    pub fn sample(&mut self, i: usize, now: Duration, flow: &FlowSample) -> Result<(), StoreError> {
         let log = &mut self.logs[i];
         log.sample(now, flow).map_err(StoreError::at(&log.path))
     }
 
     /// Writes what is not in the files yet.
-    pub(crate) fn finish(mut self) -> Result<(), StoreError> {
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn finish(mut self) -> Result<(), StoreError> {
         let mut logs = self.logs.iter_mut();
         logs.try_for_each(|log| log.flush().map_err(StoreError::at(&log.path)))
     }

@@ -19,7 +19,8 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    pub(crate) fn at(path: &Path) -> impl Fn(std::io::Error) -> Self + '_ {
+    /// Makes an error of this file of its cause.
+    pub fn at(path: &Path) -> impl Fn(std::io::Error) -> Self + '_ {
         |source| Self { path: path.to_owned(), source }
     }
 }
@@ -34,7 +35,10 @@ pub fn create_dir(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Writes a file that is either there as a whole or not at all.
-pub(crate) fn write_whole(
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_whole(
     path: &Path,
     fill: impl FnOnce(&mut File) -> std::io::Result<()>,
 ) -> Result<(), StoreError> {

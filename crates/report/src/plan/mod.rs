@@ -8,15 +8,13 @@ mod options;
 use std::path::Path;
 
 use fullpipe_scenario::{Edition, FileError, Grid, ScenarioFile, Wrong, locate};
-use fullpipe_sim::FlowConfig;
 
 pub use extras::{PathExtras, TraceText};
 pub use network::NetworkText;
 pub use options::Options;
 
-use crate::backend::BackendChoice;
 use crate::expect::{self, Expectation, Verdict};
-use crate::metrics::{Metric, Probe, RunResult, Scope, mean_probes};
+use crate::metrics::{Probe, RunResult, mean_probes};
 
 /// A scenario that can be run.
 #[derive(Clone, Debug)]
@@ -34,7 +32,7 @@ pub struct Plan {
     /// Parts that are shorter than published, in words, unless the full length was asked for.
     pub shortened: Option<String>,
     /// The values that each run has to bring for the expectations.
-    pub(crate) probes: Vec<Probe>,
+    pub probes: Vec<Probe>,
 }
 
 impl Plan {
@@ -90,43 +88,6 @@ impl Plan {
     /// Judges the runs; `values[run]` are what that run brought for the plan's probes.
     pub fn judge(&self, values: &[&[Option<f64>]]) -> Vec<Verdict> {
         expect::check(&self.expectations, &self.grid, values)
-    }
-
-    /// Checks that a backend can run all of it, expectations included. This is the one place that
-    /// refuses what a backend does not have.
-    ///
-    /// # Errors
-    /// The first field that it cannot serve, with its line, and which backend can.
-    pub fn check_backend(&self, backend: BackendChoice, file: &str) -> Result<(), FileError> {
-        let wrong = self.grid.runs.iter().find_map(|run| {
-            let scenario = run.scenario().ok()?;
-            let lacks = |need| backend.lacks(need).map(|why| Wrong::new(&need.field, why));
-            scenario.needs.iter().find_map(lacks)
-        });
-        let wrong = wrong.or_else(|| self.unmeasured(backend));
-        wrong.map_or(Ok(()), |wrong| Err(locate(&self.text, file, &wrong)))
-    }
-
-    /// An expectation of something that the backend does not see in any run.
-    fn unmeasured(&self, backend: BackendChoice) -> Option<Wrong> {
-        let is_seen = |probe: &Probe| match (&probe.scope, probe.metric) {
-            (Scope::Link(n), _) if *n > 0 => backend.get().sees_each_link(),
-            (_, Metric::Latency(_)) => {
-                let times = |flow: &FlowConfig| backend.get().times_writes_of(&flow.application);
-                let scenarios = self.grid.runs.iter().filter_map(|run| run.scenario().ok());
-                scenarios.into_iter().any(|scenario| scenario.config.flows.iter().any(times))
-            }
-            _ => true,
-        };
-        let each = self.expectations.iter().enumerate();
-        each.flat_map(|(i, e)| e.probes().into_iter().map(move |p| (i, p))).find_map(|(i, probe)| {
-            let probe = &self.probes[probe];
-            (!is_seen(probe)).then(|| {
-                let metric = probe.metric;
-                let why = format!("{metric} is not measured over {backend}; leave it out, or write --backend sim");
-                Wrong::new(format!("expect[{i}]"), why)
-            })
-        })
     }
 }
 

@@ -7,7 +7,7 @@ use fullpipe_cc::Duration;
 
 use super::check::CHECKS;
 use crate::program::ProgramPath;
-use fullpipe_lab::plan::Plan;
+use fullpipe_report::plan::Plan;
 use fullpipe_scenario::Edition;
 
 /// Senders on a path.

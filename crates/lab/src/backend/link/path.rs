@@ -253,7 +253,7 @@ mod tests {
     use fullpipe_path::{Ecn, Event, Header, Path, Series};
 
     use super::*;
-    use crate::plan::Plan;
+    use fullpipe_report::plan::Plan;
     use fullpipe_scenario::Edition;
 
     fn path(rate: RateConfig) -> RealPath {

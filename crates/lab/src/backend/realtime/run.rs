@@ -4,14 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 
 use fullpipe_cc::Duration;
+use fullpipe_report::observe::{FlowTimes, Observations};
 use fullpipe_scenario::Scenario;
 
 use super::observer::Observer;
 use super::{Event, Testbed};
 use crate::backend::{Request, RunError};
-use crate::observe::{
-    FlowTimes, Observations, PathNow, Progress, ProgressTicker, RunLimits, STALL,
-};
+use crate::observe::{PathNow, Progress, ProgressTicker, RunLimits, STALL};
 
 /// Longest sleep of the calling thread between two checks of the stop flag.
 const NAP: Duration = Duration::from_millis(20);

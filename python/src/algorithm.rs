@@ -9,7 +9,7 @@ use fullpipe_cc::{
     Rate, RateSample, Snapshot, State,
 };
 use fullpipe_lab::RunError;
-use fullpipe_lab::metrics::RunResult;
+use fullpipe_report::metrics::RunResult;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;

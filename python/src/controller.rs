@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fullpipe_cc::{Config, Duration, Instant, PacketState, Rate, RttSample, SendDecision};
-use fullpipe_lab::Cc;
+use fullpipe_scenario::Cc;
 use pyo3::prelude::*;
 
 use crate::algorithm::Call;

@@ -1,7 +1,7 @@
 //! The lab's errors as the exceptions of `fullpipe/_errors.py`.
 
 use fullpipe_lab::run::SweepError;
-use fullpipe_lab::scenario::FileError;
+use fullpipe_scenario::FileError;
 use pyo3::PyErr;
 use pyo3::exceptions::PyKeyboardInterrupt;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fullpipe_cc::Instant;
 use fullpipe_judge::program::ProgramPath;
-use fullpipe_lab::Edition;
+use fullpipe_scenario::Edition;
 use pyo3::prelude::*;
 
 use crate::error::{of_argument, of_file};
@@ -57,7 +57,8 @@ impl Path {
     #[pyo3(signature = (text, back = false))]
     fn new(text: &str, back: bool) -> PyResult<Self> {
         let directory = std::path::Path::new("");
-        let plan = fullpipe_lab::Plan::parse(text, "path", "path", directory, Edition::default());
+        let plan =
+            fullpipe_report::plan::Plan::parse(text, "path", "path", directory, Edition::default());
         let plan = plan.map_err(of_file)?;
         let path = ProgramPath::of(&plan, back).map_err(|e| of_argument("path", e))?;
         let path = fullpipe_path::Path::new(&path.down).map_err(|e| of_argument("path", e))?;

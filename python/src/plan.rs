@@ -5,11 +5,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fullpipe_lab::metrics::RunResult;
 use fullpipe_lab::run::{SweepProgress, run_points_with, sweep_with};
-use fullpipe_lab::{
-    BackendChoice, Edition, LinkKind, RunError, RunOptions, check_machine, run_point, units,
-};
+use fullpipe_lab::{BackendChoice, RunError, RunOptions, check_machine, run_point};
+use fullpipe_report::metrics::RunResult;
+use fullpipe_scenario::{Edition, LinkKind, units};
 use pyo3::prelude::*;
 
 use crate::error::{of_argument, of_file, of_run, of_sweep};
@@ -19,7 +18,7 @@ use crate::wait::{Shared, wait};
 /// A scenario's grid of runs and its expectations.
 #[pyclass(frozen, module = "fullpipe._fullpipe")]
 pub(crate) struct Plan {
-    plan: Arc<fullpipe_lab::Plan>,
+    plan: Arc<fullpipe_report::plan::Plan>,
     /// As it was named; none where the text came from Python.
     file: Option<String>,
     backend: BackendChoice,
@@ -55,7 +54,8 @@ impl Plan {
     ) -> PyResult<Self> {
         let (backend, link) = backend_and_link(backend, link)?;
         let edition = Edition { full, backend: Some(backend.name()) };
-        let plan = py.detach(|| fullpipe_lab::Plan::load(&file, edition)).map_err(of_file)?;
+        let plan =
+            py.detach(|| fullpipe_report::plan::Plan::load(&file, edition)).map_err(of_file)?;
         let file = Some(file.display().to_string());
         Ok(Self { plan: plan.into(), file, backend, link })
     }
@@ -74,7 +74,7 @@ impl Plan {
     ) -> PyResult<Self> {
         let (backend, link) = backend_and_link(backend, link)?;
         let edition = Edition { full, backend: Some(backend.name()) };
-        let read = || fullpipe_lab::Plan::parse(text, name, name, &directory, edition);
+        let read = || fullpipe_report::plan::Plan::parse(text, name, name, &directory, edition);
         let plan = py.detach(read).map_err(of_file)?;
         Ok(Self { plan: plan.into(), file: None, backend, link })
     }
@@ -131,7 +131,7 @@ impl Plan {
         let most = units::parse_bytes(max_memory).map_err(|e| of_argument("max_memory", e))?;
         let file = self.file.as_deref().unwrap_or("scenario");
         py.detach(|| {
-            self.plan.check_backend(self.backend, file).map_err(of_file)?;
+            self.backend.check_plan(&self.plan, file).map_err(of_file)?;
             let jobs = jobs.unwrap_or_else(cores);
             let jobs = self.plan.jobs_within(most, jobs, rows, file).map_err(of_file)?;
             check_machine(&self.plan, &self.options(rows)).map_err(of_run)?;

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fullpipe_lab::metrics::RunResult;
-use fullpipe_lab::output::{self, Reports, ScenarioReport};
-use fullpipe_lab::{LinkKind, Plan};
+use fullpipe_report::metrics::RunResult;
+use fullpipe_report::output::{self, Reports, ScenarioReport};
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::LinkKind;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fullpipe_lab::{Cc, Plan, RunError, run_point, units};
+use fullpipe_lab::{RunError, run_point};
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::{Cc, units};
 use fullpipe_survey::Kind;
 use fullpipe_survey::report::{Asked, Report};
 use fullpipe_survey::results::{Ended, Outcomes, Results};
@@ -210,7 +212,7 @@ fn point(
     plan: &Plan,
     i: usize,
     Shared { call, .. }: &Shared,
-) -> Result<fullpipe_lab::metrics::RunResult, RunError> {
+) -> Result<fullpipe_report::metrics::RunResult, RunError> {
     let options = survey.options.run_options();
     let run = || run_point(plan, i, &options, &call.stop, &mut |_| ());
     call.run(options.backend.is_realtime(), run)

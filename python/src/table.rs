@@ -7,7 +7,7 @@ use arrow_array::{
     ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use fullpipe_lab::output::{Cells, Columns};
+use fullpipe_report::output::{Cells, Columns};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 

@@ -3,8 +3,8 @@
 
 use anstream::{AutoStream, ColorChoice};
 use clap::builder::styling::{AnsiColor, Style};
-use fullpipe_lab::expect::Verdict;
-use fullpipe_lab::output::table;
+use fullpipe_report::expect::Verdict;
+use fullpipe_report::output::table;
 
 const BAD: Style = AnsiColor::Red.on_default().bold();
 

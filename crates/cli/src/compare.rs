@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use fullpipe_cc::Duration;
-use fullpipe_lab::output::page;
 use fullpipe_lab::run::ROWS;
-use fullpipe_lab::units;
-use fullpipe_lab::{BackendChoice, Cc, LinkKind, Options, RunOptions};
+use fullpipe_lab::{BackendChoice, RunOptions};
+use fullpipe_report::output::page;
+use fullpipe_report::plan::Options;
+use fullpipe_scenario::units;
+use fullpipe_scenario::{Cc, LinkKind};
 
 use crate::experiment::{Experiment, Memory, Outputs, check, perform};
 use crate::failure::Failure;

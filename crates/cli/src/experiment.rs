@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fullpipe_lab::expect::Verdict;
-use fullpipe_lab::metrics::{RunResult, changes};
-use fullpipe_lab::output::{self, Reports, ScenarioReport, page, table};
 use fullpipe_lab::run::run_points;
-use fullpipe_lab::{
-    BackendChoice, LinkKind, Plan, RunError, RunOptions, check_machine, run_point, units,
-};
+use fullpipe_lab::{BackendChoice, RunError, RunOptions, check_machine, run_point};
+use fullpipe_report::expect::Verdict;
+use fullpipe_report::metrics::{RunResult, changes};
+use fullpipe_report::output::{self, Reports, ScenarioReport, page, table};
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::{LinkKind, units};
 
 use crate::colour;
 use crate::failure::Failure;
@@ -109,9 +109,9 @@ pub(crate) fn check(
         let name = file.as_deref().unwrap_or_default();
         let of_field = |error| match file {
             Some(_) => Failure::bad_input(error),
-            None => Failure::bad_input(fullpipe_lab::Options::of_option(error)),
+            None => Failure::bad_input(fullpipe_report::plan::Options::of_option(error)),
         };
-        plan.check_backend(backend, name).map_err(of_field)?;
+        backend.check_plan(plan, name).map_err(of_field)?;
         let fit = plan.jobs_within(memory.max_memory, jobs, outputs.rows, name);
         jobs = fit.map_err(of_field)?;
         let options = RunOptions { backend, link, ..RunOptions::default() };
@@ -163,7 +163,7 @@ pub(crate) fn perform(
             if let Some(dir) = outputs.tables.get(i) {
                 let tables = output::write(dir, plan, &report.runs);
                 let kept = tables.and_then(|()| {
-                    output::kept::keep(dir, report.clone(), stop.load(Ordering::Relaxed))
+                    fullpipe_lab::kept::keep(dir, report.clone(), stop.load(Ordering::Relaxed))
                 });
                 written = kept.map_err(Failure::run);
             }

@@ -5,9 +5,11 @@ use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::Duration;
 use fullpipe_judge::capture::Choice;
+use fullpipe_lab::BackendChoice;
 use fullpipe_lab::explain::{self, ExplainError, Story};
-use fullpipe_lab::units;
-use fullpipe_lab::{BackendChoice, Cc, Edition, Options, Plan};
+use fullpipe_report::plan::{Options, Plan};
+use fullpipe_scenario::units;
+use fullpipe_scenario::{Cc, Edition};
 
 use crate::failure::Failure;
 use crate::heartbeat::Heartbeat;
@@ -196,7 +198,7 @@ fn of_file(args: &Args, file: &Path, stop: &AtomicBool) -> Result<Story, Failure
     let edition = Edition { backend: Some(args.backend.name()), ..Edition::default() };
     let plan = Plan::load(file, edition).map_err(Failure::bad_input)?;
     let name = file.display().to_string();
-    plan.check_backend(args.backend, &name).map_err(Failure::bad_input)?;
+    args.backend.check_plan(&plan, &name).map_err(Failure::bad_input)?;
     of_plan(args, file, &plan, Which::number(args.flow.as_ref())?, stop)
 }
 
@@ -221,7 +223,7 @@ fn run_of(args: &Args, file: &Path, plan: &Plan) -> Result<usize, Failure> {
         (Some(run), _) => Ok(run),
         (None, [_]) => Ok(0),
         (None, runs) => {
-            let place = |(i, run): (usize, &fullpipe_lab::scenario::Run)| {
+            let place = |(i, run): (usize, &fullpipe_scenario::Run)| {
                 let at: Vec<String> = run.at.iter().map(|(a, v)| format!("{a}={v}")).collect();
                 format!("{i} {}", at.join(" "))
             };

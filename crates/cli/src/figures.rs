@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use fullpipe_figures::{FIGURES, Figure, FigureResult, News, page, run_all};
 use fullpipe_lab::BackendChoice;
-use fullpipe_lab::output::page as files;
-use fullpipe_lab::suggest::did_you_mean;
+use fullpipe_report::output::page as files;
+use fullpipe_scenario::suggest::did_you_mean;
 use serde::Serialize;
 
 use crate::failure::Failure;

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fullpipe_files::{Alpn, Cipher, CongestionControl, Fingerprint, QuicVersions};
-use fullpipe_lab::Part;
+use fullpipe_report::Part;
 use hyper::header::{HeaderName, HeaderValue};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;

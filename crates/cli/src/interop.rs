@@ -12,7 +12,7 @@ use fullpipe_interop::{
 use fullpipe_judge::peers::{self, Installed, Missing, Recipe};
 use fullpipe_judge::program::{self, ProgramPlace};
 use fullpipe_lab::RunError;
-use fullpipe_lab::output::{SCHEMA_VERSION, page};
+use fullpipe_report::output::{SCHEMA_VERSION, page};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -255,8 +255,10 @@ impl Args {
         let mut chosen = Vec::new();
         for name in &self.peers {
             let found = able().find(|recipe| recipe.name == *name).ok_or_else(|| {
-                let meant =
-                    fullpipe_lab::suggest::did_you_mean(name, names.iter().map(String::as_str));
+                let meant = fullpipe_scenario::suggest::did_you_mean(
+                    name,
+                    names.iter().map(String::as_str),
+                );
                 let name = name.escape_debug();
                 Failure::bad_input(format!(
                     "'{name}' is no peer with interop cases; there are {}{meant}",

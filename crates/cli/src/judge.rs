@@ -15,9 +15,9 @@ use fullpipe_judge::program::judge::{
     self, Competitor, Grade, Judged, Limits, TestPath, View, Views,
 };
 use fullpipe_judge::program::{self, ProgramPlace, ProgramResult};
-use fullpipe_lab::Options;
-use fullpipe_lab::output::{SCHEMA_VERSION, page};
-use fullpipe_lab::units;
+use fullpipe_report::output::{SCHEMA_VERSION, page};
+use fullpipe_report::plan::Options;
+use fullpipe_scenario::units;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use fullpipe_bpf::arguments::{self, Handle};
 use fullpipe_cc::Duration;
-use fullpipe_lab::units;
+use fullpipe_scenario::units;
 
 #[cfg(not(all(feature = "kernel", target_os = "linux")))]
 use crate::failure::Failure;
@@ -82,7 +82,7 @@ mod linux {
     use fullpipe_bpf::arguments;
     use fullpipe_bpf::kernel::{self, Cost, Counting, Error, Loaded, Options, Verdict};
     use fullpipe_figures::kernel::{self as kernel_figures, Campaign, Contender};
-    use fullpipe_lab::KernelCc;
+    use fullpipe_scenario::KernelCc;
 
     use super::{Action, Args};
     use crate::failure::Failure;

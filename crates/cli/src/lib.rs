@@ -44,7 +44,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use fullpipe_cc::CustomAlgorithm;
 use fullpipe_lab::backend::UnknownBackend;
-use fullpipe_lab::scenario::shortened;
+use fullpipe_scenario::shortened;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -173,7 +173,7 @@ const INITIAL_RTT: fullpipe_cc::Duration = fullpipe_cc::Duration::from_millis(67
 fn parse_cc(name: &str) -> Result<fullpipe_adapter::CongestionControl, String> {
     let all = fullpipe_adapter::CongestionControl::NAMES;
     name.parse().map_err(|error| {
-        format!("{error}{}", fullpipe_lab::suggest::did_you_mean(name, all.into_iter()))
+        format!("{error}{}", fullpipe_scenario::suggest::did_you_mean(name, all.into_iter()))
     })
 }
 
@@ -184,7 +184,7 @@ fn parse_address(text: &str) -> Result<std::net::SocketAddr, &'static str> {
 
 /// A time that something may take: more than none.
 fn parse_timeout(text: &str) -> Result<fullpipe_cc::Duration, String> {
-    let time = fullpipe_lab::units::parse_duration(text).map_err(|error| error.to_string())?;
+    let time = fullpipe_scenario::units::parse_duration(text).map_err(|error| error.to_string())?;
     match time {
         fullpipe_cc::Duration::ZERO => Err("a timeout must be more than 0".to_owned()),
         time => Ok(time),

@@ -9,9 +9,10 @@ use fullpipe_cc::Duration;
 use fullpipe_judge::program::{
     self, ProgramPath, ProgramPlace, ProgramRequest, ProgramResult, Rebinding, Rebound,
 };
-use fullpipe_lab::output::{SCHEMA_VERSION, page, table::number};
-use fullpipe_lab::units;
-use fullpipe_lab::{EmuError, Options, Progress, RunError};
+use fullpipe_lab::{EmuError, Progress, RunError};
+use fullpipe_report::output::{SCHEMA_VERSION, page, table::number};
+use fullpipe_report::plan::Options;
+use fullpipe_scenario::units;
 use nix::sys::termios::{LocalFlags, tcgetattr};
 
 use crate::failure::Failure;

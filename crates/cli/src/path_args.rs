@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_judge::program::judge::TestPath;
 use fullpipe_judge::program::{PathOptions, ProgramPath};
-use fullpipe_lab::Options;
-use fullpipe_lab::plan::{NetworkText, PathExtras, TraceText};
-use fullpipe_lab::units::{self, Buffer};
 use fullpipe_path::Probability;
+use fullpipe_report::plan::Options;
+use fullpipe_report::plan::{NetworkText, PathExtras, TraceText};
+use fullpipe_scenario::units::{self, Buffer};
 
 use crate::failure::Failure;
 

@@ -12,8 +12,10 @@ use fullpipe_judge::peers::{
     self, Chosen, Installed, Missing, NotInstalled, PathOfPeers, PathPreset, PeerRun, PeersOptions,
     PeersReport, Sender,
 };
-use fullpipe_lab::output::{SCHEMA_VERSION, page, table};
-use fullpipe_lab::{BackendChoice, Plan, RunError, RunOptions, check_machine, units};
+use fullpipe_lab::{BackendChoice, RunError, RunOptions, check_machine};
+use fullpipe_report::output::{SCHEMA_VERSION, page, table};
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::units;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -289,10 +291,10 @@ impl Run {
     /// The paths of names, or the one that the options describe. A rate and a round-trip time alone
     /// are those of the named ones.
     fn paths(&self) -> Result<Vec<PathOfPeers>, Failure> {
-        let usual = fullpipe_lab::Options {
+        let usual = fullpipe_report::plan::Options {
             rate: Some("20mbit".to_owned()),
             buffer: "2bdp".to_owned(),
-            ..fullpipe_lab::Options::default()
+            ..fullpipe_report::plan::Options::default()
         };
         let options = self.path.over(usual)?;
         if let (false, Some(rate), Some(rtt)) =
@@ -333,9 +335,9 @@ impl Run {
             }
         }
         // Of a flow of the kernel's, so that no program has to be there yet.
-        let probe = fullpipe_lab::Options {
+        let probe = fullpipe_report::plan::Options {
             cc: "linux:reno".parse().into_iter().collect(),
-            ..fullpipe_lab::Options::default()
+            ..fullpipe_report::plan::Options::default()
         };
         let probe = probe.plan().map_err(Failure::bad_input)?;
         let options = RunOptions { backend, ..RunOptions::default() };

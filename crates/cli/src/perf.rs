@@ -10,8 +10,8 @@ mod server;
 use std::net::{IpAddr, SocketAddr};
 
 use fullpipe_cc::Duration;
-use fullpipe_lab::Cc;
-use fullpipe_lab::units::{parse_bytes, parse_duration};
+use fullpipe_scenario::Cc;
+use fullpipe_scenario::units::{parse_bytes, parse_duration};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fullpipe_cc::Duration as Time;
-use fullpipe_lab::units::parse_bytes;
-use fullpipe_lab::{Cc, KernelCc};
+use fullpipe_scenario::units::parse_bytes;
+use fullpipe_scenario::{Cc, KernelCc};
 use tokio::net::lookup_host;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;

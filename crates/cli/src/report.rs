@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use fullpipe_judge::peers::{self, PeersReport};
 use fullpipe_judge::program::judge::{self, Judged};
 use fullpipe_judge::program::{self, ProgramResult};
-use fullpipe_lab::output::plot::Drawing;
-use fullpipe_lab::output::{self, SCHEMA_VERSION, ScenarioReport, file_name_of, kept, page, table};
+use fullpipe_lab::kept;
+use fullpipe_report::output::plot::Drawing;
+use fullpipe_report::output::{self, SCHEMA_VERSION, ScenarioReport, file_name_of, page, table};
 
 use crate::failure::Failure;
 use crate::print;

@@ -3,11 +3,13 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use fullpipe_lab::metrics::RunResult;
-use fullpipe_lab::output::{self, QlogDir, Reports, StoreError, file_name_of};
 use fullpipe_lab::run::ROWS;
-use fullpipe_lab::scenario::{MAX_FILE_BYTES, read_text};
-use fullpipe_lab::{BackendChoice, Edition, LinkKind, Part, Plan, RunOptions, units};
+use fullpipe_lab::{BackendChoice, RunOptions};
+use fullpipe_report::metrics::RunResult;
+use fullpipe_report::output::{self, QlogDir, Reports, StoreError, file_name_of};
+use fullpipe_report::{Part, plan::Plan};
+use fullpipe_scenario::{Edition, LinkKind, units};
+use fullpipe_scenario::{MAX_FILE_BYTES, read_text};
 
 use crate::experiment::{Experiment, Memory, Outputs, check, perform};
 use crate::failure::Failure;
@@ -236,7 +238,10 @@ fn baselines(args: &Args, experiments: &[Experiment]) -> Result<Vec<Vec<RunResul
     };
     let text = std::fs::read_to_string(path).map_err(|e| wrong(&e))?;
     let reports = Reports::parse(&text).map_err(|e| wrong(&e))?;
-    let of = |e: &Experiment| reports.baseline_of(&e.plan, args.backend).map(<[RunResult]>::to_vec);
+    let (backend, is_realtime) = (args.backend.name(), args.backend.is_realtime());
+    let of = |e: &Experiment| {
+        reports.baseline_of(&e.plan, backend, is_realtime).map(<[RunResult]>::to_vec)
+    };
     experiments.iter().map(of).collect::<Result<_, _>>().map_err(|e| wrong(&e))
 }
 

@@ -18,7 +18,7 @@ use fullpipe_files::{
     Cipher, CongestionControl, Content, PreferredAddress, QuicVersions, Secret, Server,
     ServerOptions, ServerTls,
 };
-use fullpipe_lab::Part;
+use fullpipe_report::Part;
 
 use crate::failure::Failure;
 use crate::signals::{Signal, Signals};

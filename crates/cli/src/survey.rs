@@ -4,9 +4,11 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use fullpipe_lab::output::page::check_replaceable;
 use fullpipe_lab::run::{Journal, JournalError};
-use fullpipe_lab::{BackendChoice, Cc, LinkKind, Plan, run_point, units};
+use fullpipe_lab::{BackendChoice, run_point};
+use fullpipe_report::output::page::check_replaceable;
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::{Cc, LinkKind, units};
 use fullpipe_survey::baseline::Baseline;
 use fullpipe_survey::report::{self, Asked, PAGE, Report};
 use fullpipe_survey::results::Results;

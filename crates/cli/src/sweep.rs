@@ -5,9 +5,11 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use fullpipe_lab::output::{self, Reports, ScenarioReport, table};
 use fullpipe_lab::run::{self, SweepError, SweepProgress};
-use fullpipe_lab::{BackendChoice, Edition, LinkKind, Part, Plan, RunOptions, units};
+use fullpipe_lab::{BackendChoice, RunOptions};
+use fullpipe_report::output::{self, Reports, ScenarioReport, table};
+use fullpipe_report::{Part, plan::Plan};
+use fullpipe_scenario::{Edition, LinkKind, units};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::colour;

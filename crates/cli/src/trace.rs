@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _, stdout};
 
-use fullpipe_lab::output::SCHEMA_VERSION;
-use fullpipe_lab::output::table::number;
-use fullpipe_lab::plan::TraceText;
-use fullpipe_lab::trace::{Spread, Summary, Trace};
+use fullpipe_report::output::SCHEMA_VERSION;
+use fullpipe_report::output::table::number;
+use fullpipe_report::plan::TraceText;
+use fullpipe_scenario::trace::{Spread, Summary, Trace};
 
 use crate::failure::Failure;
 use crate::print;

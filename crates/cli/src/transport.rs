@@ -5,8 +5,8 @@ use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr};
 
 use fullpipe_cc::{Algorithm, Duration};
-use fullpipe_lab::units::parse_bytes;
-use fullpipe_lab::{Cc, KernelCc};
+use fullpipe_scenario::units::parse_bytes;
+use fullpipe_scenario::{Cc, KernelCc};
 use fullpipe_tcp::Config;
 use fullpipe_tcp::tokio::{self as own, Stack};
 use socket2::{SockRef, TcpKeepalive};

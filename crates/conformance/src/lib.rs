@@ -25,9 +25,9 @@ use std::sync::atomic::AtomicBool;
 use fullpipe_adapter::{CongestionControl, NoqAlgorithm};
 use fullpipe_cc::{Algorithm, Amendments};
 use fullpipe_lab::backend::{Gap, GapReason};
-use fullpipe_lab::scenario::Cc;
+use fullpipe_scenario::Cc;
 #[cfg(feature = "quinn")]
-use fullpipe_lab::scenario::StackAlgorithm;
+use fullpipe_scenario::StackAlgorithm;
 use serde::Serialize;
 
 pub use changes::{CHANGES, Change};

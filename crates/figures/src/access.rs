@@ -2,8 +2,8 @@
 
 use super::checks::{Checks, show};
 use super::runs::{FileRuns, number};
-use fullpipe_lab::formulas::percentile;
-use fullpipe_lab::output::plot::{CellTable, Drawing, Kind, Line, Panel, Scale};
+use fullpipe_report::output::plot::{CellTable, Drawing, Kind, Line, Panel, Scale};
+use fullpipe_scenario::formulas::percentile;
 
 /// Figure 9: the median round trip over a population.
 pub(super) fn fig9(out: &mut Checks, plays: &[FileRuns]) {

@@ -2,7 +2,7 @@
 
 use super::checks::Checks;
 use super::runs::FileRuns;
-use fullpipe_lab::output::plot::{Drawing, Kind, Line, Panel};
+use fullpipe_report::output::plot::{Drawing, Kind, Line, Panel};
 
 /// Payload share of a full datagram's bytes on the link.
 const PAYLOAD: f64 = 1452.0 / 1480.0;

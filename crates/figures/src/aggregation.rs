@@ -2,7 +2,7 @@
 
 use super::checks::{Checks, show};
 use super::runs::FileRuns;
-use fullpipe_lab::output::plot::{CellTable, Drawing, Kind, Line, Panel};
+use fullpipe_report::output::plot::{CellTable, Drawing, Kind, Line, Panel};
 
 /// Published values for the two links: without extra_acked, with it, CUBIC.
 const PUBLISHED: [(&str, [f64; 3]); 2] =

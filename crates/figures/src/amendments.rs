@@ -4,8 +4,8 @@ use fullpipe_cc::{Amendment, Amendments};
 
 use super::checks::{Checks, show};
 use super::runs::{FigureRun, FileRuns};
-use fullpipe_lab::formulas::percentile;
-use fullpipe_lab::output::plot::{CellTable, Drawing, Kind, Line, Panel};
+use fullpipe_report::output::plot::{CellTable, Drawing, Kind, Line, Panel};
+use fullpipe_scenario::formulas::percentile;
 
 /// A path on which the amendments are compared, and the figures that show their effect.
 struct Place {

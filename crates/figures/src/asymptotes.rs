@@ -2,8 +2,8 @@
 
 use super::checks::Checks;
 use super::runs::{FigureRun, FileRuns, largest, mean, number};
-use fullpipe_lab::observe::SeriesRow;
-use fullpipe_lab::output::plot::{Band, Drawing, Kind, Line, Panel};
+use fullpipe_report::observe::SeriesRow;
+use fullpipe_report::output::plot::{Band, Drawing, Kind, Line, Panel};
 
 /// The round trip of the empty path for a full segment on 10 Mbit/s and 40 ms, and what is under
 /// way in it.

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::FigureResult;
-use fullpipe_lab::expect::Verdict;
-use fullpipe_lab::output::plot::Drawing;
+use fullpipe_report::expect::Verdict;
+use fullpipe_report::output::plot::Drawing;
 
 /// One thing that must be seen.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -2,7 +2,7 @@
 
 use super::checks::{Checks, show};
 use super::runs::{FigureRun, FileRuns};
-use fullpipe_lab::output::plot::{CellTable, Line, Panel};
+use fullpipe_report::output::plot::{CellTable, Line, Panel};
 
 fn shares(run: FigureRun<'_>, title: &str, window: f64) -> Panel {
     let mut panel = Panel::new(title, "Time, s", "Mbit/s");

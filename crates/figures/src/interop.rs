@@ -2,7 +2,7 @@
 
 use super::checks::{Checks, show};
 use super::runs::FileRuns;
-use fullpipe_lab::output::plot::{CellTable, Drawing, Line, Panel};
+use fullpipe_report::output::plot::{CellTable, Drawing, Line, Panel};
 
 /// 10 MB alone.
 pub(super) fn goodput(out: &mut Checks, plays: &[FileRuns]) {

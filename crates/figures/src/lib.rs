@@ -35,7 +35,7 @@ use checks::Checks;
 pub use run::{News, run_all};
 use runs::FileRuns;
 
-use fullpipe_lab::output::plot::Drawing;
+use fullpipe_report::output::plot::Drawing;
 
 /// A figure that can be run.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use super::checks::{Checks, show};
 use super::runs::{FileRuns, number};
-use fullpipe_lab::output::plot::{CellTable, Drawing, Kind, Line, Panel, Scale};
+use fullpipe_report::output::plot::{CellTable, Drawing, Kind, Line, Panel, Scale};
 
 /// Figure 8.
 pub(super) fn fig8(out: &mut Checks, plays: &[FileRuns]) {

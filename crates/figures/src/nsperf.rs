@@ -2,7 +2,7 @@
 
 use super::checks::{Checks, show};
 use super::runs::{FigureRun, FileRuns};
-use fullpipe_lab::output::plot::{Drawing, Kind, Line, Panel, Scale};
+use fullpipe_report::output::plot::{Drawing, Kind, Line, Panel, Scale};
 
 /// CUBIC beside one other on 50 Mbit/s and 30 ms, and the harm that it takes.
 pub(super) fn coexist(out: &mut Checks, plays: &[FileRuns]) {

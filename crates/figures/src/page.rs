@@ -6,8 +6,8 @@ use std::path::Path;
 
 use super::{Check, FIGURES, FigureResult};
 use fullpipe_lab::backend::BackendChoice;
-use fullpipe_lab::output::page::{self, PageError, escape};
-use fullpipe_lab::output::plot::CellTable;
+use fullpipe_report::output::page::{self, PageError, escape};
+use fullpipe_report::output::plot::CellTable;
 
 /// The page's name in its directory.
 pub const FILE: &str = "figures.html";

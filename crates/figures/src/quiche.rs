@@ -2,7 +2,7 @@
 
 use super::checks::{Checks, show};
 use super::runs::FileRuns;
-use fullpipe_lab::output::plot::{CellTable, Drawing, Line, Panel};
+use fullpipe_report::output::plot::{CellTable, Drawing, Line, Panel};
 
 /// All of them, as one table.
 pub(super) fn quiche(out: &mut Checks, plays: &[FileRuns]) {

@@ -2,8 +2,8 @@
 
 use super::checks::{Checks, show};
 use super::runs::FileRuns;
-use fullpipe_lab::expect::Verdict;
-use fullpipe_lab::output::plot::CellTable;
+use fullpipe_report::expect::Verdict;
+use fullpipe_report::output::plot::CellTable;
 
 /// Sections that nothing can be run for, and what there is to say.
 const WORDS: [(&str, &str, &str); 4] = [

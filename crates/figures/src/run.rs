@@ -8,11 +8,11 @@ use super::checks::{Checks, show};
 use super::runs::FileRuns;
 use super::{Figure, FigureResult};
 use fullpipe_lab::backend::{BackendChoice, RunError};
-use fullpipe_lab::metrics::RunResult;
-use fullpipe_lab::observe::EmulatorRecord;
-use fullpipe_lab::plan::Plan;
 use fullpipe_lab::run::{RunOptions, each, run_point};
-use fullpipe_lab::scenario::{Edition, FileError, backends_with_tables};
+use fullpipe_report::metrics::RunResult;
+use fullpipe_report::observe::EmulatorRecord;
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::{Edition, FileError, backends_with_tables};
 
 /// A point of one of the files of a figure.
 #[derive(Clone, Copy)]
@@ -87,7 +87,7 @@ impl Figure {
             target: self.title.to_owned(),
             detail: why,
             shortened: None,
-            drawing: fullpipe_lab::output::plot::Drawing::default(),
+            drawing: fullpipe_report::output::plot::Drawing::default(),
         }
     }
 }
@@ -142,7 +142,7 @@ pub fn run_all(
     let plans = figures.iter().map(|f| f.plans(edition)).collect::<Result<Vec<_>, _>>()?;
     let files = figures.iter().flat_map(|f| f.files);
     for (plan, file) in plans.iter().flatten().zip(files) {
-        plan.check_backend(backend, file.name)?;
+        backend.check_plan(plan, file.name)?;
     }
     let work = work(&plans);
     let mut under_way: Vec<Option<UnderWay>> =

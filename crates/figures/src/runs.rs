@@ -1,9 +1,9 @@
 //! The runs of a figure's scenario file, for those who draw them.
 
-use fullpipe_lab::expect::Verdict;
-use fullpipe_lab::metrics::RunResult;
-use fullpipe_lab::observe::SeriesRow;
-use fullpipe_lab::output::plot::{Band, CellTable, Kind, Line};
+use fullpipe_report::expect::Verdict;
+use fullpipe_report::metrics::RunResult;
+use fullpipe_report::observe::SeriesRow;
+use fullpipe_report::output::plot::{Band, CellTable, Kind, Line};
 
 /// Results of a scenario file's runs, in the order of its grid.
 pub(super) struct FileRuns {

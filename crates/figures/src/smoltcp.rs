@@ -2,8 +2,8 @@
 
 use super::checks::{Checks, show};
 use super::runs::{FigureRun, FileRuns};
-use fullpipe_lab::observe::SeriesRow;
-use fullpipe_lab::output::plot::{CellTable, Drawing, Line, Panel};
+use fullpipe_report::observe::SeriesRow;
+use fullpipe_report::output::plot::{CellTable, Drawing, Line, Panel};
 
 /// The variants in which nothing waits for its turn at the sender: over TCP and over QUIC.
 const PLAIN: [&str; 2] = ["unsent bounded", "QUIC"];

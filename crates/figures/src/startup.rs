@@ -2,8 +2,8 @@
 
 use super::checks::{Checks, show};
 use super::runs::{FileRuns, mean};
-use fullpipe_lab::formulas::percentile;
-use fullpipe_lab::output::plot::{CellTable, Drawing, Kind, Line, Panel};
+use fullpipe_report::output::plot::{CellTable, Drawing, Kind, Line, Panel};
+use fullpipe_scenario::formulas::percentile;
 /// BDP of 10 Mbit/s and 40 ms, in kB.
 const BDP_KB: f64 = 50.0;
 

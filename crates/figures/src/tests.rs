@@ -2,7 +2,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 use fullpipe_lab::backend::BackendChoice;
-use fullpipe_lab::scenario::Edition;
+use fullpipe_scenario::Edition;
 
 fn figure(name: &str) -> &'static Figure {
     FIGURES.iter().find(|f| f.name == name).expect(name)
@@ -85,7 +85,7 @@ fn the_links_of_retx_are_those_of_fig9() {
 
 #[test]
 fn a_figure_of_many_files_says_how_much_of_each_was_seen() {
-    let verdict = |met| fullpipe_lab::expect::Verdict {
+    let verdict = |met| fullpipe_report::expect::Verdict {
         expect: "jain >= 1".into(),
         name: "jain".into(),
         comparison: ">=".into(),
@@ -159,7 +159,7 @@ fn what_runs_over_quic_says_what_it_leaves_out() {
     );
     let shorter = |name: &str| {
         let text = figure(name).files[0].text;
-        let plan = fullpipe_lab::plan::Plan::parse(text, name, name, "".as_ref(), over);
+        let plan = fullpipe_report::plan::Plan::parse(text, name, name, "".as_ref(), over);
         plan.expect("a sound file").shortened
     };
     let fig8 = shorter("fig8").expect("it is shorter");
@@ -197,7 +197,7 @@ fn each_figure_that_draws_has_a_file() {
 
 #[test]
 fn a_known_failure_is_no_change_until_it_is_met() {
-    let verdict = |met, known: Option<&str>| fullpipe_lab::expect::Verdict {
+    let verdict = |met, known: Option<&str>| fullpipe_report::expect::Verdict {
         expect: "jain >= 1".into(),
         name: "jain".into(),
         comparison: ">=".into(),

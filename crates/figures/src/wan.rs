@@ -2,7 +2,7 @@
 
 use super::checks::{Checks, show};
 use super::runs::{FigureRun, FileRuns};
-use fullpipe_lab::output::plot::{Drawing, Kind, Line, Panel};
+use fullpipe_report::output::plot::{Drawing, Kind, Line, Panel};
 
 /// Bits of a transfer.
 const TRANSFER: f64 = 64e6;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use fullpipe_lab::suggest::did_you_mean;
+use fullpipe_scenario::suggest::did_you_mean;
 
 const KB: usize = 1 << 10;
 const MB: usize = 1 << 20;

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use super::cases::{CASES, Case, MEASUREMENTS};
 use super::report::{Cell, Grade, InteropReport, Role};
-use fullpipe_lab::output::page::{escape, foot, head, html_table};
-use fullpipe_lab::output::table::{Table, number};
+use fullpipe_report::output::page::{escape, foot, head, html_table};
+use fullpipe_report::output::table::{Table, number};
 
 /// The runner's short names of cases, in the order of the cases.
 const SHORT: [&str; 24] = [

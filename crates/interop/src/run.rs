@@ -29,8 +29,8 @@ use fullpipe_judge::program::Watch;
 use fullpipe_judge::program::listening;
 use fullpipe_judge::program::{settle, surround};
 use fullpipe_judge::quic::{KeyLog, Trace};
+use fullpipe_lab::Progress;
 use fullpipe_lab::backend::RunError;
-use fullpipe_lab::observe::Progress;
 use fullpipe_lab::process::Process;
 
 /// The port of the server.

@@ -5,11 +5,12 @@ use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::{Instant, Rate};
 use fullpipe_path::{ElementConfig, IPV4_UDP_HEADER_BYTES, MTU_BYTES, PathConfig, RateConfig};
+use fullpipe_report::metrics::{Figures, RunResult};
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::Edition;
 use fullpipe_sim::{IPV4_TCP_HEADER_BYTES, Sim, SimConfig};
 
-use crate::metrics::{Figures, RunResult};
 use crate::run::{RunOptions, run_point};
-use crate::{Edition, Plan};
 
 #[path = "../tests/generator/mod.rs"]
 mod generator;

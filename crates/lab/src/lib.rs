@@ -1,8 +1,11 @@
 //! The lab: an experiment goes through it once, from left to right.
 //!
 //! scenario (a file, or options) -> plan (grid, expectations) -> backend -> observations -> metrics
-//! -> expectations -> output (table, JSON, Parquet, qlog, HTML, SVG). `explain` stands on that, and
-//! so do the crates `fullpipe-figures`, `fullpipe-survey`, `fullpipe-judge` and `fullpipe-interop`.
+//! -> expectations -> output (table, JSON, Parquet, qlog, HTML, SVG). The scenario is in the crate
+//! `fullpipe-scenario`; plan, observations, metrics, expectations and output are in
+//! `fullpipe-report`; here are the backends, and what carries out plans. `explain` stands on that,
+//! and so do the crates `fullpipe-figures`, `fullpipe-survey`, `fullpipe-judge` and
+//! `fullpipe-interop`.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(feature = "transports"),
@@ -10,33 +13,21 @@
 )]
 
 pub mod backend;
-pub mod expect;
 pub mod explain;
-pub mod formulas;
 #[cfg(test)]
 mod invariants;
-pub mod metrics;
-pub mod observe;
-pub mod output;
-mod parts;
-pub mod plan;
+pub mod kept;
+mod observe;
 #[cfg(feature = "transports")]
 pub mod process;
 pub mod run;
-pub mod scenario;
-pub mod suggest;
-pub mod trace;
-pub mod units;
 
 #[cfg(all(feature = "transports", target_os = "linux"))]
 pub use backend::retransmitted_segments;
 pub use backend::{BackendChoice, RunError};
 #[cfg(feature = "transports")]
-pub use backend::{Cleaned, clean};
+pub use backend::{Cleaned, clean, emulator_record};
 #[cfg(feature = "transports")]
 pub use fullpipe_emu::EmuError;
 pub use observe::Progress;
-pub use parts::{NotBuilt, Part};
-pub use plan::{Options, Plan};
 pub use run::{RunOptions, check_machine, run_point};
-pub use scenario::{Cc, Edition, KernelCc, LinkKind, UnknownCc};

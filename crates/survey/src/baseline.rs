@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use fullpipe_lab::output::file_name_of;
+use fullpipe_report::output::file_name_of;
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;

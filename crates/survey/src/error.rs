@@ -4,10 +4,10 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use fullpipe_lab::RunError;
-use fullpipe_lab::output::StoreError;
-use fullpipe_lab::output::page::PageError;
 use fullpipe_lab::run::JournalError;
-use fullpipe_lab::scenario::FileError;
+use fullpipe_report::output::StoreError;
+use fullpipe_report::output::page::PageError;
+use fullpipe_scenario::FileError;
 
 use crate::run::MAX_SEEDS;
 

@@ -6,8 +6,9 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use fullpipe_lab::RunError;
 use fullpipe_lab::run::{Journal, JournalOf, each_together};
-use fullpipe_lab::{Plan, RunError};
+use fullpipe_report::plan::Plan;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 

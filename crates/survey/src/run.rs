@@ -3,9 +3,11 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use fullpipe_lab::metrics::RunResult;
-use fullpipe_lab::scenario::FileError;
-use fullpipe_lab::{BackendChoice, Edition, LinkKind, Plan, RunError, RunOptions, check_machine};
+use fullpipe_lab::{BackendChoice, RunError, RunOptions, check_machine};
+use fullpipe_report::metrics::RunResult;
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::FileError;
+use fullpipe_scenario::{Edition, LinkKind};
 use serde::Serialize;
 
 use crate::case::{Case, Kind};
@@ -92,7 +94,7 @@ impl Survey {
             // A program decides for itself what others are told, so that some paths are none for
             // it.
             let checked = plan(&case, &options.senders, options.seeds).and_then(|plan| {
-                plan.check_backend(options.backend, FILE)?;
+                options.backend.check_plan(&plan, FILE)?;
                 Ok(plan)
             });
             let plan = match checked {

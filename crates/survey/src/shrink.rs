@@ -43,7 +43,7 @@ impl Claim<'_> {
     fn try_on(&self, options: &Options, case: &Case, run: RunPoint<'_>) -> Option<Shown> {
         let senders = options.senders.only(&[self.cc, self.against]);
         let plan = plan(case, &senders, options.seeds).ok()?;
-        plan.check_backend(options.backend, "survey").ok()?;
+        options.backend.check_plan(&plan, "survey").ok()?;
         let of = |cc| values(case, &plan, senders.runs_of(cc, options.seeds.get()), run).ok();
         let (own, reference) = (of(self.cc)?, of(self.against)?);
         let point = compare(self.measure, case, &own, &reference, self.limit)?;

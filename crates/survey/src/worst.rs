@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::output::page::write_text;
-use fullpipe_lab::output::table::number;
-use fullpipe_lab::output::{create_dir, file_name_of};
 use fullpipe_lab::run::each;
+use fullpipe_report::output::page::write_text;
+use fullpipe_report::output::table::number;
+use fullpipe_report::output::{create_dir, file_name_of};
 use serde::Serialize;
 
 use crate::baseline::Fallen;

@@ -5,12 +5,14 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::expect::Verdict;
 use fullpipe_lab::explain;
-use fullpipe_lab::metrics::RunResult;
-use fullpipe_lab::output::{self, Reports, ScenarioReport};
 use fullpipe_lab::run::ROWS;
-use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, run_point};
+use fullpipe_lab::{BackendChoice, RunOptions, run_point};
+use fullpipe_report::expect::Verdict;
+use fullpipe_report::metrics::RunResult;
+use fullpipe_report::output::{self, Reports, ScenarioReport};
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::Edition;
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 
@@ -63,7 +65,7 @@ impl Experiment {
             Edition { full: false, backend: Some("sim") },
         )
         .and_then(|plan| {
-            plan.check_backend(BackendChoice::SIM, &file)?;
+            BackendChoice::SIM.check_plan(&plan, &file)?;
             plan.jobs_within(MOST_BYTES, 1, Some(ROWS), &file)?;
             Ok(plan)
         });

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fullpipe_judge::capture::{self, Choice, Story};
-use fullpipe_lab::output::{SCHEMA_VERSION, page};
+use fullpipe_report::output::{SCHEMA_VERSION, page};
 
 use crate::failure::Failure;
 use crate::print;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use fullpipe_judge::peers::{
     self, BulkCase, BulkFigures, BulkReport, BulkSender, BulkSource, Chosen, Missing, PeersOptions,
 };
-use fullpipe_lab::output::SCHEMA_VERSION;
+use fullpipe_report::output::SCHEMA_VERSION;
 
 use super::{Folder, install, itself};
 use crate::failure::Failure;

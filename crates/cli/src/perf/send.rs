@@ -137,8 +137,8 @@ impl Data {
             under_way: VecDeque::new(),
             read: 0,
             heard: begun,
-            all: fullpipe_lab::observe::histogram(),
-            recent: fullpipe_lab::observe::histogram(),
+            all: fullpipe_report::observe::histogram(),
+            recent: fullpipe_report::observe::histogram(),
             intervals: Vec::new(),
             counted: (0, Duration::ZERO),
         }

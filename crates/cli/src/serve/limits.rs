@@ -2,7 +2,7 @@
 
 use fullpipe_cc::Duration;
 use fullpipe_files::{Limits, TransportSettings};
-use fullpipe_lab::units;
+use fullpipe_scenario::units;
 
 use crate::{INITIAL_RTT, descriptors, parse_timeout};
 

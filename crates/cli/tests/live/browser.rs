@@ -6,8 +6,10 @@ use std::sync::atomic::AtomicBool;
 
 use fullpipe_figures::{FIGURES, page, run_all};
 use fullpipe_judge::peers::{Installed, Missing, PeerPath, PeerRun, PeersReport, Sender, render};
-use fullpipe_lab::output::{self, ScenarioReport};
-use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, run_point};
+use fullpipe_lab::{BackendChoice, RunOptions, run_point};
+use fullpipe_report::output::{self, ScenarioReport};
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::Edition;
 use serde_json::Value;
 
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];

@@ -10,7 +10,7 @@ use std::time::Instant;
 use fullpipe_cc::Duration;
 use socket2::SockRef;
 
-use fullpipe_lab::scenario::KernelCc;
+use fullpipe_scenario::KernelCc;
 
 const CHUNK_BYTES: usize = 256 << 10;
 

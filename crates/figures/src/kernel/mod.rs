@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fullpipe_cc::Duration;
 
 use fullpipe_lab::backend::{BackendChoice, RunError};
-use fullpipe_lab::metrics::RunResult;
-use fullpipe_lab::output::table::number;
-use fullpipe_lab::plan::Plan;
 use fullpipe_lab::run::{RunOptions, check_machine, run_point};
-use fullpipe_lab::scenario::{Edition, KernelCc};
-use fullpipe_lab::units::show_duration;
+use fullpipe_report::metrics::RunResult;
+use fullpipe_report::output::table::number;
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::units::show_duration;
+use fullpipe_scenario::{Edition, KernelCc};
 
 /// The paths, with the program for the kernel by the name `bbr3`.
 const SCENARIO: &str = include_str!("../../../../scenarios/kernel/paths.toml");
@@ -53,7 +53,7 @@ impl Campaign {
         let edition = Edition { backend: Some(BackendChoice::TCP.name()), ..Edition::default() };
         Plan::parse(&text, "scenarios/kernel/paths.toml", "kernel", Path::new(""), edition)
             .and_then(|plan| {
-                plan.check_backend(BackendChoice::TCP, "scenarios/kernel/paths.toml").map(|()| plan)
+                BackendChoice::TCP.check_plan(&plan, "scenarios/kernel/paths.toml").map(|()| plan)
             })
             .map_err(|error| RunError::Scenario(error.to_string()))
     }

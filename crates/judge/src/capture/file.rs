@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Read as _};
 use std::path::Path;
 
 use byteorder_slice::{BigEndian, LittleEndian};
-use fullpipe_lab::trace::unpacked;
+use fullpipe_scenario::trace::unpacked;
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,

@@ -1,8 +1,8 @@
 //! The story as a page, with the course of the flow as plots.
 
 use super::Story;
-use fullpipe_lab::output::page::{self, escape};
-use fullpipe_lab::output::plot::{Drawing, Line, Panel, PlotError};
+use fullpipe_report::output::page::{self, escape};
+use fullpipe_report::output::plot::{Drawing, Line, Panel, PlotError};
 
 /// A page with the text, and the rate, the data in flight, the round trips and what was sent again
 /// over time.

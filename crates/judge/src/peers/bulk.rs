@@ -16,8 +16,8 @@ use serde::Serialize;
 
 use super::install::{SERVED, SERVED_BYTES};
 use super::recipe::{Ends, FILES_DIR, Placeholders, Recipe};
-use fullpipe_lab::output::table::Table;
 use fullpipe_lab::process::Process;
+use fullpipe_report::output::table::Table;
 
 const NAP: Duration = Duration::from_millis(2);
 /// Longest time until a server listens.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::install::Installed;
 use crate::program::judge::{Grade, Judged};
-use fullpipe_lab::metrics::RunResult;
+use fullpipe_report::metrics::RunResult;
 
 /// A path of the table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

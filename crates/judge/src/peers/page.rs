@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::outcome::{PeerPath, PeerRun, PeersReport, Sender};
-use fullpipe_lab::output::page::{escape, foot, head, html_table};
-use fullpipe_lab::output::table::{Table, number};
+use fullpipe_report::output::page::{escape, foot, head, html_table};
+use fullpipe_report::output::table::{Table, number};
 
 /// Name, unit, metric and factor of the figures of a path.
 const COLUMNS: [(&str, &str, &str, f64); 6] = [

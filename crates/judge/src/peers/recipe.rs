@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use fullpipe_lab::Part;
-use fullpipe_lab::suggest::did_you_mean;
+use fullpipe_report::Part;
+use fullpipe_scenario::suggest::did_you_mean;
 
 /// A way to install a stack and to run it.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]

@@ -9,10 +9,10 @@ use super::outcome::{PeerPath, PeerRun};
 use super::recipe::{Placeholders, Recipe};
 use fullpipe_lab::Progress;
 use fullpipe_lab::backend::{BackendChoice, RunError};
-use fullpipe_lab::plan::Plan;
 use fullpipe_lab::run::{RunOptions, run_point};
-use fullpipe_lab::scenario::Edition;
-use fullpipe_lab::units::show_duration;
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::Edition;
+use fullpipe_scenario::units::show_duration;
 
 /// Seconds that a client runs of which `judge` decides when it ends.
 const LONGER_THAN_JUDGED: &str = "100";

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use fullpipe_lab::plan::{PathExtras, Plan, TraceText};
-use fullpipe_lab::scenario::{Edition, FileError};
+use fullpipe_report::plan::{PathExtras, Plan, TraceText};
+use fullpipe_scenario::{Edition, FileError};
 
 /// A path. Quantities are written as in a file.
 #[derive(Clone, PartialEq, Debug)]

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use super::{ProgramResult, ProgramSample, table};
-use fullpipe_lab::output::page::{self, escape};
-use fullpipe_lab::output::plot::{Drawing, Kind, Line, Panel, PlotError};
-use fullpipe_lab::output::table::number;
+use fullpipe_report::output::page::{self, escape};
+use fullpipe_report::output::plot::{Drawing, Kind, Line, Panel, PlotError};
+use fullpipe_report::output::table::number;
 
 /// The page.
 ///

@@ -4,7 +4,7 @@ use fullpipe_cc::Duration;
 use fullpipe_path::{CrossSource, ElementConfig, PathConfig, RateConfig};
 
 use fullpipe_lab::backend::RealPath;
-use fullpipe_lab::plan::Plan;
+use fullpipe_report::plan::Plan;
 
 /// A path both ways. Its times count from the start of the command.
 #[derive(Clone, Debug)]

@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use super::packet_log::WireRecord;
 use super::path::{ProgramPath, first_rate};
 use super::sampler::ProgramSample;
-use fullpipe_lab::formulas::ratio;
-use fullpipe_lab::metrics::Figures;
-use fullpipe_lab::observe::EmulatorRecord;
-use fullpipe_lab::output::table::{Table, number};
+use fullpipe_report::metrics::Figures;
+use fullpipe_report::observe::EmulatorRecord;
+use fullpipe_report::output::table::{Table, number};
+use fullpipe_scenario::formulas::ratio;
 
 /// Result of one run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -251,7 +251,7 @@ impl ProgramResult {
             relay: None,
             server: None,
             pcap: report.capture.clone().map(PcapResult::from),
-            emulator: EmulatorRecord::from(report),
+            emulator: fullpipe_lab::emulator_record(report),
             interrupted: false,
             series: Vec::new(),
             wire: None,

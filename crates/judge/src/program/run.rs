@@ -22,8 +22,8 @@ use super::result::{Ended, ProgramResult, RelayResult};
 use super::sampler::Watch;
 use super::server::Server;
 use super::{HOST_PLACE, HOST_VARIABLE, HOST6_PLACE, HOST6_VARIABLE, PORT_PLACE, SERVER_PORT};
+use fullpipe_lab::Progress;
 use fullpipe_lab::backend::RunError;
-use fullpipe_lab::observe::Progress;
 use fullpipe_lab::process::Process;
 
 /// Time between two looks at the command.

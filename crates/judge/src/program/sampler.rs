@@ -8,8 +8,8 @@ use fullpipe_path::Count;
 use serde::{Deserialize, Serialize};
 
 use super::path::{ProgramPath, first_rate};
-use fullpipe_lab::formulas::{bits_per_sec, ratio};
-use fullpipe_lab::observe::Progress;
+use fullpipe_lab::Progress;
+use fullpipe_scenario::formulas::{bits_per_sec, ratio};
 
 /// Time between two looks.
 const INTERVAL: time::Duration = time::Duration::from_millis(100);
@@ -195,19 +195,19 @@ mod tests {
             buffer: "1bdp".to_owned(),
             loss: None,
             seed: 1,
-            extras: fullpipe_lab::plan::PathExtras::default(),
+            extras: fullpipe_report::plan::PathExtras::default(),
         };
         let text = options.to_toml().replacen(
             "rtt =",
             "steps = { every = \"1s\", list = [{ at = \"500ms\", rate = \"2mbit\" }] }\nrtt =",
             1,
         );
-        let plan = fullpipe_lab::Plan::parse(
+        let plan = fullpipe_report::plan::Plan::parse(
             &text,
             "x",
             "x",
             std::path::Path::new(""),
-            fullpipe_lab::Edition::default(),
+            fullpipe_scenario::Edition::default(),
         );
         let path = ProgramPath::of(&plan.expect("a plan"), false).expect("a path");
         let row = |at_s| ProgramSample {

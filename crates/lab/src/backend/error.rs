@@ -3,9 +3,8 @@
 use fullpipe_cc::Duration;
 #[cfg(feature = "transports")]
 use fullpipe_emu::EmuError;
+use fullpipe_scenario::{Cc, KernelCc};
 use fullpipe_sim::SimError;
-
-use crate::scenario::{Cc, KernelCc};
 
 /// A run that gave no result: one line.
 #[derive(Debug, thiserror::Error)]

@@ -4,6 +4,7 @@
 //! of metrics, expectations or pages. `BACKENDS` lists all of them; no other code asks which one it
 //! is.
 
+mod check;
 #[cfg(feature = "transports")]
 mod clean;
 mod error;
@@ -31,6 +32,9 @@ use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::Duration;
+use fullpipe_report::observe::{FlowSample, Observations};
+use fullpipe_report::{NotBuilt, Part};
+use fullpipe_scenario::{Cc, Feature, LinkKind, Need, Scenario, StackAlgorithm};
 use fullpipe_traffic::Application;
 
 #[cfg(feature = "transports")]
@@ -40,13 +44,11 @@ pub use error::RunError;
 pub use tcp_linux::retransmitted_segments;
 
 #[cfg(feature = "transports")]
-pub use link::RealPath;
+pub use link::{RealPath, emulator_record};
 #[cfg(feature = "transports")]
 pub use quic_virtual::{Gap, GapReason, QuicFlow, QuicFlowConfig};
 
-use crate::observe::{FlowSample, Observations, Progress, Sampling};
-use crate::parts::{NotBuilt, Part};
-use crate::scenario::{Cc, Feature, LinkKind, Need, Scenario};
+use crate::observe::{Progress, Sampling};
 
 /// Every backend, the usual one of scenario files first.
 static BACKENDS: &[&dyn Backend] = &[
@@ -251,7 +253,12 @@ impl fmt::Display for BackendChoice {
 /// The backend that would have this, if this build had that.
 fn left_out(feature: &Feature) -> Option<NotBuilt> {
     let Feature::Algorithm(Cc::Stack(own)) = feature else { return None };
-    let part = own.part();
+    let part = match own {
+        StackAlgorithm::QuinnBbr | StackAlgorithm::QuinnCubic | StackAlgorithm::QuinnReno => {
+            Part::Quinn
+        }
+        StackAlgorithm::S2nBbr | StackAlgorithm::S2nCubic => Part::S2n,
+    };
     let mut all = OPTIONAL.iter();
     all.find(|(_, optional)| *optional == part).and_then(|_| part.check().err())
 }

@@ -2,13 +2,13 @@
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Arrival, PathSample, Queue};
+use fullpipe_report::observe::{FlowSample, Observations};
+use fullpipe_scenario::{Cc, Feature, LinkKind, Scenario};
 use fullpipe_sim as sim;
 use fullpipe_traffic::{Application, SenderStats, Tally};
 
 use super::virtual_time::{self, World};
 use super::{Backend, Request, RunError};
-use crate::observe::{FlowSample, Observations};
-use crate::scenario::{Cc, Feature, LinkKind, Scenario};
 
 /// The simulator as a backend.
 pub(super) struct Sim;

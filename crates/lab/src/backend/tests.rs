@@ -1,12 +1,13 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use fullpipe_report::metrics::RunResult;
+use fullpipe_report::output::{ScenarioReport, page};
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::Edition;
+
 use super::*;
-use crate::metrics::RunResult;
-use crate::output::{ScenarioReport, page};
-use crate::plan::Plan;
 use crate::run::{RunOptions, run_point};
-use crate::scenario::Edition;
 
 fn plan(text: &str) -> Plan {
     Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default())
@@ -25,7 +26,7 @@ fn a_backend_is_a_file_and_a_line_of_the_registry() {
         "cc = \"linux:bbr\"\nexpect = [\"goodput_mbps == 10\", \"share == 0.5 after 5s\"]\n{PATH}[[flow]]\ncount = 2\n"
     ).replace("share", "flow[0].share"));
     let toy = backend("toy");
-    p.check_backend(toy, "x.toml").expect("it has all of this");
+    toy.check_plan(&p, "x.toml").expect("it has all of this");
     let options = RunOptions { backend: toy, ..RunOptions::default() };
     let run = run_point(&p, 0, &options, &AtomicBool::new(false), &mut |_| ()).expect("it runs");
     assert_eq!(run.metrics["utilization"], Some(1.0));
@@ -99,7 +100,7 @@ fn what_a_backend_lacks_is_refused_with_its_line_and_with_those_that_have_it() {
         ),
     ] {
         let text = format!("cc = \"bbr3\"\n{text}");
-        let error = plan(&text).check_backend(backend(over), "x.toml").expect_err(says).to_string();
+        let error = backend(over).check_plan(&plan(&text), "x.toml").expect_err(says).to_string();
         assert!(error.contains(says) && !error.contains('\n'), "{error}");
     }
 }

@@ -5,11 +5,11 @@ use std::cell::Cell;
 
 use fullpipe_cc::Duration;
 use fullpipe_path::{ElementConfig, PathStats, RateConfig};
+use fullpipe_report::observe::{ByFlow, Checkpoint, FlowTimes, Observations};
+use fullpipe_scenario::{Cc, Feature, LinkKind, Scenario};
 use fullpipe_traffic::{Application, SenderStats, Tally};
 
 use super::{Backend, Request, RunError};
-use crate::observe::{ByFlow, Checkpoint, FlowTimes, Observations};
-use crate::scenario::{Cc, Feature, LinkKind, Scenario};
 
 pub(super) struct Toy;
 

@@ -5,14 +5,12 @@ use std::sync::atomic::Ordering;
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Arrival, PathSample, Queue};
+use fullpipe_report::observe::{ByFlow, Checkpoint, FlowSample, FlowTimes, Observations};
+use fullpipe_scenario::Scenario;
 use fullpipe_traffic::{SenderStats, Tally};
 
 use super::{Request, RunError};
-use crate::observe::{
-    ByFlow, Checkpoint, FlowSample, FlowTimes, Observations, PathNow, ProgressTicker, Recorder,
-    STALL,
-};
-use crate::scenario::Scenario;
+use crate::observe::{PathNow, ProgressTicker, Recorder, RunLimits, STALL};
 
 /// Longest simulated time between two checks whether to stop the run.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -89,7 +87,7 @@ pub(super) fn run(
     }
     let flows = scenario.flows.len();
     let mut recorder = Recorder::new(request.sampling, scenario.interval, scenario.duration, flows);
-    let mut pace = ProgressTicker::new(scenario.extent());
+    let mut pace = ProgressTicker::new(RunLimits::of(scenario));
     let mut moments = request.moments.iter().copied().peekable();
     let mut marks = vec![mark(world)];
     let mut now = Duration::ZERO;

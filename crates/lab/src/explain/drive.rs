@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullpipe_cc::{Duration, Instant, Rate, Transport};
 use fullpipe_path::{ElementConfig, IPV4_UDP_HEADER_BYTES, PathConfig, RateConfig};
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::Scenario;
+use fullpipe_scenario::formulas::millis;
 use fullpipe_sim::{IPV4_TCP_HEADER_BYTES, Sim, SimConfig};
 
 use super::{Narrator, Story, Truth, Waiting};
 use crate::backend::{BackendChoice, RunError};
-use crate::formulas::millis;
-use crate::plan::Plan;
 use crate::run::observe;
-use crate::scenario::Scenario;
 
 /// Between two looks at a flow over QUIC, whose events nobody tells: shorter than any stay in a
 /// state.

@@ -10,9 +10,8 @@ mod reasons;
 mod render;
 
 use fullpipe_cc::{Duration, Instant, Snapshot};
+use fullpipe_scenario::formulas::{millis, millis_of, ratio, seconds};
 use serde::Serialize;
-
-use crate::formulas::{millis, millis_of, ratio, seconds};
 
 pub use drive::{ExplainError, tell};
 

@@ -1,9 +1,10 @@
 use std::sync::atomic::AtomicBool;
 
+use fullpipe_report::plan::{Options, Plan};
+use fullpipe_scenario::Edition;
+
 use super::*;
 use crate::backend::BackendChoice;
-use crate::plan::{Options, Plan};
-use crate::scenario::Edition;
 
 fn of_options(options: &Options, stop: bool) -> Story {
     let plan = options.plan().expect("sound options");

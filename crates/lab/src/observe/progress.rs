@@ -2,9 +2,10 @@
 
 use fullpipe_cc::Duration;
 use fullpipe_path::PathStats;
+use fullpipe_scenario::Scenario;
+use fullpipe_scenario::formulas::{bits_per_sec, ratio};
+use fullpipe_traffic::Application;
 use web_time as time;
-
-use crate::formulas::{bits_per_sec, ratio};
 
 /// Time without arrivals after which a run without a duration counts as stalled.
 pub(crate) const STALL: Duration = Duration::from_secs(30);
@@ -60,6 +61,16 @@ pub(crate) struct RunLimits {
 }
 
 impl RunLimits {
+    /// Those of a scenario.
+    pub(crate) fn of(scenario: &Scenario) -> Self {
+        let bytes = scenario.config.flows.iter().map(|flow| match flow.application {
+            Application::Bytes(n) => n,
+            _ => 0,
+        });
+        let bytes = bytes.fold(0, u64::saturating_add);
+        Self { flows: scenario.flows.len(), duration: scenario.duration, bytes }
+    }
+
     /// The share of the run that is done, from 0 to 1.
     fn done(&self, elapsed: Duration, received: u64) -> f64 {
         let (part, whole) = match self.duration {

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use fullpipe_cc::{Duration, Rate};
+use fullpipe_scenario::formulas::{bits_per_sec, millis, seconds};
 
-use super::{FlowSample, SeriesRow};
-use crate::formulas::{bits_per_sec, millis, seconds};
+use fullpipe_report::observe::{FlowSample, SeriesRow, rows_within};
 
 /// Rule for the series of a scenario that does not say how often.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,14 +19,6 @@ pub(crate) enum Sampling {
 
 /// The first interval of a run whose length is not known beforehand.
 const FIRST_INTERVAL: Duration = Duration::from_millis(20);
-
-/// The most rows of all flows together where the scenario does not say how often.
-const MOST_ROWS: u64 = 50_000;
-
-/// Number of rows per flow: `asked`, or fewer, so that all flows together stay within `MOST_ROWS`.
-pub(crate) fn rows_within(asked: u64, flows: usize) -> u64 {
-    asked.min((MOST_ROWS / flows.max(1) as u64).max(1))
-}
 
 /// The series of a run, a row for each flow that is there.
 pub(crate) struct Recorder {
@@ -193,13 +185,6 @@ mod tests {
         let one: Vec<_> = rows.iter().filter(|r| r.flow == 1).collect();
         assert!(one.windows(2).all(|w| (w[1].t_s - w[0].t_s - 0.16).abs() < 1e-9));
         assert!(one.iter().all(|r| (r.goodput_mbps - 0.008).abs() < 1e-9));
-    }
-
-    /// A thousand flows of a run would be half a million rows, and 70 MB of JSON.
-    #[test]
-    fn all_flows_together_have_no_more_rows_than_a_page_can_show() {
-        let rows = [1, 100, 1000, 100_000].map(|flows| rows_within(500, flows));
-        assert_eq!(rows, [500, 500, 50, 1]);
     }
 
     #[test]

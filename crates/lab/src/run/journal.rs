@@ -8,12 +8,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use fullpipe_report::output::{StoreError, write_whole};
+use fullpipe_scenario::hex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-
-use crate::output::{StoreError, write_whole};
-use crate::scenario::hex;
 
 /// A directory in which runs cannot go on: one line.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +27,7 @@ pub enum JournalError {
     Other { dir: PathBuf, of: &'static str },
     #[error(
         "{} holds what fullpipe run --out kept; choose another --out, or remove {} in it",
-        dir.display(), crate::output::RESULTS
+        dir.display(), crate::kept::RESULTS
     )]
     OfRun { dir: PathBuf },
     #[error(
@@ -308,11 +307,11 @@ mod tests {
     use rand_pcg::rand_core::{Rng, SeedableRng};
 
     use super::*;
-    use crate::metrics::RunResult;
-    use crate::plan::Plan;
     use crate::run::sweep::open;
     use crate::run::{RunOptions, sweep};
-    use crate::scenario::Edition;
+    use fullpipe_report::metrics::RunResult;
+    use fullpipe_report::plan::Plan;
+    use fullpipe_scenario::Edition;
 
     fn plan(rate: &str) -> Plan {
         let text = format!(

@@ -2,12 +2,14 @@
 
 use std::sync::atomic::AtomicBool;
 
+use fullpipe_report::metrics::{Measurement, Place, RunResult, moments};
+use fullpipe_report::observe::Observations;
+use fullpipe_report::output::{Qlog, QlogDir};
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::{LinkKind, Scenario};
+
 use crate::backend::{BackendChoice, OnSample, Request, RunError};
-use crate::metrics::{Measurement, Place, RunResult, moments};
-use crate::observe::{Observations, Progress, Sampling};
-use crate::output::{Qlog, QlogDir};
-use crate::plan::Plan;
-use crate::scenario::{LinkKind, Scenario};
+use crate::observe::{Progress, Sampling};
 
 /// Rows of a course whose interval the scenario does not name: as many as a plot has points.
 pub const ROWS: u64 = 500;
@@ -177,7 +179,7 @@ pub fn run_points_with(
     results
 }
 
-fn store(error: crate::output::StoreError) -> RunError {
+fn store(error: fullpipe_report::output::StoreError) -> RunError {
     RunError::Store(Box::new(error))
 }
 

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use fullpipe_report::metrics::RunResult;
+use fullpipe_report::output::{self, StoreError};
+use fullpipe_report::plan::Plan;
+
 use super::journal::{Journal, JournalError, JournalOf};
 use super::point::{RunOptions, run_point};
 use super::pool::each_together;
 use crate::backend::{BackendChoice, RunError};
-use crate::metrics::RunResult;
-use crate::output::{self, StoreError};
-use crate::plan::Plan;
 
 /// Progress of a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -154,7 +155,7 @@ pub(super) fn open(dir: &Path, plan: &Plan) -> Result<(Journal, Vec<RunResult>),
 /// A directory with another scenario's results, or with those of `run --out`, is not written into:
 /// where both kinds are in one directory, those of `run` are the later ones.
 fn check_scenario(dir: &Path, plan: &Plan) -> Result<(), JournalError> {
-    if dir.join(output::RESULTS).exists() {
+    if dir.join(crate::kept::RESULTS).exists() {
         return Err(JournalError::OfRun { dir: dir.to_owned() });
     }
     let path = dir.join("scenario.toml");

@@ -1,16 +1,17 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use fullpipe_report::metrics::{Figures, Interval, RunResult};
+use fullpipe_report::observe::SeriesRow;
+use fullpipe_report::output::{QlogDir, ScenarioReport, write};
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::Edition;
+
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use ::parquet::record::Field;
 
 use super::{RunOptions, run_point};
 use crate::backend::RunError;
-use crate::metrics::{Figures, Interval, RunResult};
-use crate::observe::SeriesRow;
-use crate::output::{QlogDir, ScenarioReport, write};
-use crate::plan::Plan;
-use crate::scenario::Edition;
 
 fn plan(text: &str) -> Plan {
     Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default())
@@ -412,7 +413,7 @@ fn an_outcome_survives_its_line() {
 
 #[test]
 fn every_metric_has_its_formula_in_the_documentation() {
-    use crate::metrics::{Level, Metric};
+    use fullpipe_report::metrics::{Level, Metric};
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results.md");
     let docs = std::fs::read_to_string(docs).expect("docs/results.md");
     for level in [Level::Run, Level::Flow, Level::Link] {
@@ -529,7 +530,7 @@ fn seeds_are_put_together_and_algorithms_compared_on_each() {
     let difference = report.paired[0].differences["goodput_mbps"];
     assert!((difference.mean - (goodput(1).mean - goodput(0).mean)).abs() < 1e-9);
     assert!(goodput(0).min < goodput(0).mean && goodput(0).mean < goodput(0).max);
-    let text = crate::output::table::runs("x", &report.rows()).to_text();
+    let text = fullpipe_report::output::table::runs("x", &report.rows()).to_text();
     assert_eq!(text.matches("± (95 %)").count(), 3, "{text}");
     assert!(text.contains("bbr3 - cubic"), "{text}");
     let verdict = &p.judge_runs(&report.runs)[0];

@@ -10,7 +10,9 @@
 
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, check_machine, run_point};
+use fullpipe_lab::{BackendChoice, RunOptions, check_machine, run_point};
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::Edition;
 use fullpipe_testkit::{inconclusive, skip};
 
 /// The switch.

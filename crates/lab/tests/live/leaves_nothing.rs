@@ -2,7 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::{BackendChoice, Options, RunOptions, run_point};
+use fullpipe_lab::{BackendChoice, RunOptions, run_point};
+use fullpipe_report::plan::Options;
 use fullpipe_testkit::until;
 
 fn held() -> (usize, usize) {

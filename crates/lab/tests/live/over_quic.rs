@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fullpipe_lab::metrics::RunResult;
-use fullpipe_lab::output::QlogDir;
-use fullpipe_lab::{
-    BackendChoice, Edition, Options, Plan, Progress, RunError, RunOptions, run_point,
-};
+use fullpipe_lab::{BackendChoice, Progress, RunError, RunOptions, run_point};
+use fullpipe_report::metrics::RunResult;
+use fullpipe_report::output::QlogDir;
+use fullpipe_report::plan::{Options, Plan};
+use fullpipe_scenario::Edition;
 
 fn options() -> Options {
     Options {
@@ -174,7 +174,7 @@ fn each_stack_carries_every_application_up() {
             up("web", "{ short_flows = { bytes = \"9kB\", every = \"40ms\" } }"),
         );
         let plan = plan(&text);
-        plan.check_backend(backend, "x.toml").expect("it has all of this");
+        backend.check_plan(&plan, "x.toml").expect("it has all of this");
         let over = RunOptions { backend, rows: Some(500), ..RunOptions::default() };
         let r = run_point(&plan, 0, &over, &AtomicBool::new(false), &mut |_| ()).expect("a result");
         let of = |flow: usize, name: &str| r.flows[flow].metrics[name];
@@ -232,7 +232,7 @@ fn a_run_by_volume_moves_exactly_that() {
     for backend in STACKS {
         let r = finish(backend, &o, "cubic");
         check_sanity(&r);
-        let bytes = |f: &fullpipe_lab::metrics::FlowResult| f.metrics["completed_bytes"];
+        let bytes = |f: &fullpipe_report::metrics::FlowResult| f.metrics["completed_bytes"];
         assert!(r.flows.iter().all(|f| bytes(f) == Some(3_000_001.0)), "{:?}", r.flows);
         let elapsed = figure(&r, "elapsed_s");
         assert!(elapsed > 2.4, "6 MB take 2.4 s at 20 Mbit/s: {elapsed}");
@@ -298,7 +298,7 @@ fn flows_differ_in_algorithm_and_application_and_share_a_chain() {
         [[flow]]\nname = \"call\"\ncc = \"bbr3\"\napp = { rate_limited = { rate = \"800kbit\", write = \"1000B\" } }\n\
         [[flow]]\nname = \"web\"\ncc = \"noq:cubic\"\napp = { request_response = { response = \"20kB\", think = \"100ms\" } }\n";
     let plan = plan(text);
-    plan.check_backend(BackendChoice::QUIC, "x.toml").expect("it has all of this");
+    BackendChoice::QUIC.check_plan(&plan, "x.toml").expect("it has all of this");
     let over =
         RunOptions { backend: BackendChoice::QUIC, rows: Some(100), ..RunOptions::default() };
     let r = trusted(run_point(&plan, 0, &over, &AtomicBool::new(false), &mut |_| ()));
@@ -327,7 +327,7 @@ fn each_stack_writes_when_the_application_does() {
              [[flow]]\ncc = \"cubic\"\napp = { rate_limited = { rate = \"800kbit\", write = \"1000B\" } }\n\
              [[flow]]\ncc = \"cubic\"\napp = { request_response = { response = \"20kB\", think = \"100ms\" } }\n";
         let plan = plan(text);
-        plan.check_backend(backend, "x.toml").expect("it has all of this");
+        backend.check_plan(&plan, "x.toml").expect("it has all of this");
         let over = RunOptions { backend, ..RunOptions::default() };
         let r = trusted(run_point(&plan, 0, &over, &AtomicBool::new(false), &mut |_| ()));
         let of = |flow: usize, name: &str| r.flows[flow].metrics[name].expect(name);
@@ -372,7 +372,7 @@ fn cross_traffic_far_away_ends_and_short_connections_share_a_link() {
         [[cross]]\nrate = \"8mbit\"\narrivals = \"poisson\"\n";
     let plan = plan(text);
     for backend in STACKS {
-        plan.check_backend(backend, "x.toml").expect("it has all of this");
+        backend.check_plan(&plan, "x.toml").expect("it has all of this");
         let over = RunOptions { backend, ..RunOptions::default() };
         let r = trusted(run_point(&plan, 0, &over, &AtomicBool::new(false), &mut |_| ()));
         let goodput = figure(&r, "goodput_mbps");

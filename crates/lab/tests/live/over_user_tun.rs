@@ -3,15 +3,17 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::metrics::RunResult;
-use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, check_machine, run_point};
+use fullpipe_lab::{BackendChoice, RunOptions, check_machine, run_point};
+use fullpipe_report::metrics::RunResult;
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::Edition;
 
 /// The run of a file.
 fn run(text: &str) -> RunResult {
     let plan = Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default());
     let plan = plan.unwrap_or_else(|e| panic!("{e}"));
     let backend: BackendChoice = "tcp:user-tun".parse().expect("a backend");
-    plan.check_backend(backend, "x.toml").expect("the backend has all of it");
+    backend.check_plan(&plan, "x.toml").expect("the backend has all of it");
     let options = RunOptions { backend, rows: Some(200), ..RunOptions::default() };
     check_machine(&plan, &options).expect("the test names its needs");
     run_point(&plan, 0, &options, &AtomicBool::new(false), &mut |_| ()).expect("it runs")

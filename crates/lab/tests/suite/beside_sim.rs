@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::metrics::{Figures, RunResult};
-use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, run_point};
+use fullpipe_lab::{BackendChoice, RunOptions, run_point};
+use fullpipe_report::metrics::{Figures, RunResult};
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::Edition;
 
 pub(crate) fn plan(text: &str) -> Plan {
     let edition = Edition::default();
@@ -13,7 +15,7 @@ pub(crate) fn plan(text: &str) -> Plan {
 
 pub(crate) fn run(backend: BackendChoice, text: &str) -> RunResult {
     let plan = plan(text);
-    plan.check_backend(backend, "x.toml").expect("the backend has all of it");
+    backend.check_plan(&plan, "x.toml").expect("the backend has all of it");
     let options = RunOptions { backend, rows: Some(200), ..RunOptions::default() };
     run_point(&plan, 0, &options, &AtomicBool::new(false), &mut |_| ()).expect("it runs")
 }

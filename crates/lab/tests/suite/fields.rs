@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::metrics::RunResult;
-use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, run_point};
+use fullpipe_lab::{BackendChoice, RunOptions, run_point};
+use fullpipe_report::metrics::RunResult;
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::Edition;
 
 const TABLE: &str = "time,mbps,rtt_ms,loss,other\n0,8,40,0.02,3\n0.4,0,60,0,9\n0.8,16,40,0,5\n";
 const RTTS: &str = "ms,rtt_us\n0,30000\n300,50000\n600,40000\n";
@@ -17,7 +19,7 @@ const RTTS: &str = "ms,rtt_us\n0,30000\n300,50000\n600,40000\n";
 fn outcome(dir: &Path, text: &str) -> Result<RunResult, String> {
     let plan = Plan::parse(text, "x.toml", "x", dir, Edition::default());
     let plan = plan.map_err(|e| e.to_string())?;
-    plan.check_backend(BackendChoice::SIM, "x.toml").map_err(|e| e.to_string())?;
+    BackendChoice::SIM.check_plan(&plan, "x.toml").map_err(|e| e.to_string())?;
     let options = RunOptions { rows: Some(20), ..RunOptions::default() };
     let run = run_point(&plan, 0, &options, &AtomicBool::new(false), &mut |_| ());
     run.map_err(|e| e.to_string())

@@ -10,8 +10,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use fullpipe_lab::output::table;
-use fullpipe_lab::{Edition, Plan, RunError, RunOptions, run_point};
+use fullpipe_lab::{RunError, RunOptions, run_point};
+use fullpipe_report::output::table;
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::Edition;
 use nix::time::{ClockId, clock_gettime};
 
 #[path = "../generator/mod.rs"]
@@ -197,7 +199,7 @@ fn try_out(text: &str, dir: &Path, stop: &AtomicBool) -> Result<Came, String> {
         Ok(plan) => plan,
         Err(error) => return refused(error.to_string()),
     };
-    if let Err(error) = plan.check_backend(RunOptions::default().backend, "x.toml") {
+    if let Err(error) = RunOptions::default().backend.check_plan(&plan, "x.toml") {
         return refused(error.to_string());
     }
     if let Err(error) = plan.jobs_within(MOST_MEMORY.cast_unsigned() as u64, 1, Some(500), "x.toml")

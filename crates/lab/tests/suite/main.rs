@@ -8,6 +8,7 @@ mod over_quic_noq;
 mod over_quic_quinn;
 mod over_sim;
 mod over_tcp_user;
+mod page;
 mod quiche;
 mod refusals;
 mod repeated;

@@ -4,8 +4,10 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::metrics::{Figures, RunResult};
-use fullpipe_lab::{Edition, Plan, RunOptions, run_point};
+use fullpipe_lab::{RunOptions, run_point};
+use fullpipe_report::metrics::{Figures, RunResult};
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::Edition;
 
 fn plan(text: &str) -> Plan {
     let edition = Edition::default();

@@ -2,7 +2,7 @@
 //! every machine.
 
 use fullpipe_lab::BackendChoice;
-use fullpipe_lab::metrics::RunResult;
+use fullpipe_report::metrics::RunResult;
 
 use crate::beside_sim::{self, PATH, assert_near, figures, plan, run};
 
@@ -115,7 +115,7 @@ fn what_it_does_not_have_is_refused() {
         ("cc = \"quinn:bbr\"", "quinn:bbr does not run over quic:noq; write --backend quic:quinn"),
     ] {
         let text = format!("cc = \"bbr3\"\n{PATH}[[flow]]\n{line}\n");
-        let error = plan(&text).check_backend(BackendChoice::QUIC_VIRTUAL, "x.toml");
+        let error = BackendChoice::QUIC_VIRTUAL.check_plan(&plan(&text), "x.toml");
         let error = error.expect_err(says).to_string();
         assert!(error.contains(says) && !error.contains('\n'), "{error}");
     }

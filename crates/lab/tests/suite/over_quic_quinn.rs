@@ -1,7 +1,7 @@
 //! Scenarios over quinn under a virtual clock, beside the simulator's QUIC.
 
 use fullpipe_lab::BackendChoice;
-use fullpipe_lab::metrics::RunResult;
+use fullpipe_report::metrics::RunResult;
 
 use crate::beside_sim::{self, PATH, assert_near, figure, figures, plan, run};
 
@@ -145,7 +145,7 @@ fn what_it_does_not_have_is_refused() {
         ),
     ] {
         let text = format!("cc = \"bbr3\"\n{PATH}[[flow]]\n{line}\n");
-        let error = plan(&text).check_backend(BackendChoice::QUINN_VIRTUAL, "x.toml");
+        let error = BackendChoice::QUINN_VIRTUAL.check_plan(&plan(&text), "x.toml");
         let error = error.expect_err(says).to_string();
         assert!(error.contains(says) && !error.contains('\n'), "{error}");
     }

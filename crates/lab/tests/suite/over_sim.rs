@@ -2,8 +2,9 @@
 
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::metrics::RunResult;
-use fullpipe_lab::{BackendChoice, Options, RunOptions, run_point};
+use fullpipe_lab::{BackendChoice, RunOptions, run_point};
+use fullpipe_report::metrics::RunResult;
+use fullpipe_report::plan::Options;
 
 fn finish(options: &Options, name: &str) -> RunResult {
     let options = Options { cc: vec![name.parse().expect(name)], ..options.clone() };
@@ -60,7 +61,7 @@ fn a_run_by_volume_ends_with_the_last_byte() {
 fn another_stack_has_no_simulator() {
     let options = Options { cc: vec!["noq:bbr3".parse().expect("a name")], ..Options::default() };
     let plan = options.plan().expect("sound options");
-    let error = plan.check_backend(BackendChoice::SIM, "options").expect_err("not there");
+    let error = BackendChoice::SIM.check_plan(&plan, "options").expect_err("not there");
     assert!(error.to_string().contains("noq:bbr3 does not run over sim"), "{error}");
     let stop = AtomicBool::new(false);
     let error = run_point(&plan, 0, &RunOptions::default(), &stop, &mut |_| ());

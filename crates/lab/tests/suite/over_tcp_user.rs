@@ -2,7 +2,7 @@
 //! everything is exact, on every machine.
 
 use fullpipe_lab::BackendChoice;
-use fullpipe_lab::metrics::RunResult;
+use fullpipe_report::metrics::RunResult;
 
 use crate::beside_sim::{self, PATH, assert_near, figure, figures, plan, run};
 
@@ -123,7 +123,7 @@ fn what_it_does_not_have_is_refused() {
         ("cc = \"noq:bbr3\"", "noq:bbr3 does not run over tcp:user; write --backend quic"),
     ] {
         let text = format!("cc = \"bbr3\"\n{PATH}[[flow]]\n{line}\n");
-        let error = plan(&text).check_backend(BackendChoice::TCP_USER, "x.toml");
+        let error = BackendChoice::TCP_USER.check_plan(&plan(&text), "x.toml");
         let error = error.expect_err(says).to_string();
         assert!(error.contains(says) && !error.contains('\n'), "{error}");
     }

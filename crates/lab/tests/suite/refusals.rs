@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use fullpipe_lab::{BackendChoice, Edition, Plan};
+use fullpipe_lab::BackendChoice;
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::Edition;
 
 #[test]
 fn a_stack_refuses_what_it_does_not_have() {
@@ -30,7 +32,7 @@ fn a_stack_refuses_what_it_does_not_have() {
     ] {
         let text = format!("path = {{ rate = \"10mbit\", rtt = \"40ms\" }}\n[[flow]]\n{flow}\n");
         let plan = Plan::parse(&text, "x.toml", "x", "".as_ref(), Edition::default());
-        let refusal = plan.expect("sound").check_backend(backend, "x.toml").expect_err(says);
+        let refusal = backend.check_plan(&plan.expect("sound"), "x.toml").expect_err(says);
         assert!(refusal.to_string().contains(says), "{refusal}");
     }
 }
@@ -58,7 +60,7 @@ fn a_handshake_is_not_asked_to_wait_for_a_flow_of_half_a_minute() {
     let text =
         "path = { rate = \"9mbit\", rtt = \"1s\" }\ncc = \"bbr3\"\n[[flow]]\nextra_rtt = \"25s\"\n";
     let plan = Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default()).expect("sound");
-    let error = plan.check_backend(BackendChoice::QUIC_VIRTUAL, "x.toml").expect_err("too long");
+    let error = BackendChoice::QUIC_VIRTUAL.check_plan(&plan, "x.toml").expect_err("too long");
     let says = "x.toml:4: flow[0].extra_rtt: a round trip above 25s does not run over quic:noq";
     assert!(error.to_string().starts_with(says), "{error}");
 }
@@ -76,7 +78,7 @@ fn tcp_on_a_device_refuses_what_it_does_not_have() {
         let plan = Plan::parse(&text, "x.toml", "x", Path::new(""), Edition::default());
         let plan = plan.unwrap_or_else(|e| panic!("{e}"));
         let backend: BackendChoice = "tcp:user-tun".parse().expect("a backend");
-        let error = plan.check_backend(backend, "x.toml").expect_err(says).to_string();
+        let error = backend.check_plan(&plan, "x.toml").expect_err(says).to_string();
         assert!(error.contains(says) && !error.contains('\n'), "{error}");
     }
 }
@@ -89,7 +91,7 @@ fn the_kernel_runs_the_files_for_linux() {
     let mut seen = 0;
     for file in files {
         let plan = Plan::load(&file.path(), Edition::default()).expect("a scenario file");
-        plan.check_backend(BackendChoice::TCP, "a file").expect("the kernel's TCP runs it");
+        BackendChoice::TCP.check_plan(&plan, "a file").expect("the kernel's TCP runs it");
         seen += 1;
     }
     assert_eq!(seen, 6);

@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::metrics::RunResult;
-use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, run_point};
+use fullpipe_lab::{BackendChoice, RunOptions, run_point};
+use fullpipe_report::metrics::RunResult;
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::Edition;
 
 use crate::beside_sim::figure;
 
@@ -20,7 +22,7 @@ fn parse(path: &str) -> Result<Plan, String> {
 fn run(path: &str, backend: &str) -> RunResult {
     let plan = parse(path).unwrap_or_else(|e| panic!("{path}: {e}"));
     let backend: BackendChoice = backend.parse().expect(backend);
-    plan.check_backend(backend, "x.toml").expect("the backend has all of it");
+    backend.check_plan(&plan, "x.toml").expect("the backend has all of it");
     let options = RunOptions { backend, rows: Some(40), ..RunOptions::default() };
     run_point(&plan, 0, &options, &AtomicBool::new(false), &mut |_| ()).expect("it runs")
 }

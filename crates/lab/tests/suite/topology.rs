@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::metrics::RunResult;
-use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, run_point};
+use fullpipe_lab::{BackendChoice, RunOptions, run_point};
+use fullpipe_report::metrics::RunResult;
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::Edition;
 
 fn plan(text: &str) -> Result<Plan, String> {
     Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default()).map_err(|e| e.to_string())
@@ -287,8 +289,8 @@ fn backends_without_a_graph_say_so_with_the_line() {
     ] {
         let plan = plan(&text).expect("a sound file");
         let backend: BackendChoice = "tcp:user".parse().expect("a backend");
-        let error = plan.check_backend(backend, "x.toml").expect_err("refused").to_string();
+        let error = backend.check_plan(&plan, "x.toml").expect_err("refused").to_string();
         assert!(error.starts_with(line), "{error}");
-        assert!(plan.check_backend(BackendChoice::SIM, "x.toml").is_ok());
+        assert!(BackendChoice::SIM.check_plan(&plan, "x.toml").is_ok());
     }
 }

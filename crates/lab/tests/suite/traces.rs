@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::metrics::RunResult;
-use fullpipe_lab::{BackendChoice, Edition, Plan, RunOptions, run_point};
+use fullpipe_lab::{BackendChoice, RunOptions, run_point};
+use fullpipe_report::metrics::RunResult;
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::Edition;
 
 use crate::beside_sim::figure;
 
@@ -14,7 +16,7 @@ const RATES: &str = "time,mbps\n0,0\n0.2,20\n0.6,5\n1.0,12\n1.5,0\n1.7,0\n";
 fn run(dir: &Path, backend: BackendChoice, text: &str) -> RunResult {
     let plan = Plan::parse(text, "x.toml", "x", dir, Edition::default());
     let plan = plan.unwrap_or_else(|e| panic!("{e}"));
-    plan.check_backend(backend, "x.toml").expect("the backend has all of it");
+    backend.check_plan(&plan, "x.toml").expect("the backend has all of it");
     let options = RunOptions { backend, rows: Some(100), ..RunOptions::default() };
     run_point(&plan, 0, &options, &AtomicBool::new(false), &mut |_| ()).expect("it runs")
 }

@@ -8,7 +8,7 @@ pub use table::text;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::output::page::write_text;
+use fullpipe_report::output::page::write_text;
 use serde::Serialize;
 
 use crate::baseline::{Fallen, Worse};

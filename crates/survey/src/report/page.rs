@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use fullpipe_lab::output::page::{self, PageError, escape};
-use fullpipe_lab::output::plot::{Drawing, Kind as Dots, Line, Panel, Scale};
-use fullpipe_lab::output::table::Table;
+use fullpipe_report::output::page::{self, PageError, escape};
+use fullpipe_report::output::plot::{Drawing, Kind as Dots, Line, Panel, Scale};
+use fullpipe_report::output::table::Table;
 
 use super::{Report, table};
 use crate::draw;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use fullpipe_lab::output::table::Table;
+use fullpipe_report::output::table::Table;
 
 use super::Report;
 use crate::case::Kind;

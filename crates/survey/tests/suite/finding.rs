@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::{Edition, Plan};
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::Edition;
 use fullpipe_survey::baseline::Baseline;
 use fullpipe_survey::judge::Point;
 use fullpipe_survey::report::{self, Asked, PAGE, Report};

@@ -11,8 +11,9 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::metrics::RunResult;
-use fullpipe_lab::{BackendChoice, Plan, RunError, RunOptions, run_point};
+use fullpipe_lab::{BackendChoice, RunError, RunOptions, run_point};
+use fullpipe_report::metrics::RunResult;
+use fullpipe_report::plan::Plan;
 use fullpipe_survey::Kind;
 use fullpipe_survey::results::Outcomes;
 use fullpipe_survey::run::{Options, Survey};

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullpipe_lab::run::Journal;
-use fullpipe_lab::{Plan, RunOptions, run_point};
+use fullpipe_lab::{RunOptions, run_point};
+use fullpipe_report::plan::Plan;
 use fullpipe_survey::{Kind, SurveyError};
 
 use crate::{options, run, survey};

@@ -6,9 +6,9 @@ use super::Views;
 use super::test_path::{COURSES, GIVEN};
 use super::verdict::{Grade, Judged, Judgement};
 use crate::program::{ProgramResult, ProgramSample};
-use fullpipe_lab::output::page::{self, escape};
-use fullpipe_lab::output::plot::{Drawing, Line, Panel, PlotError};
-use fullpipe_lab::output::table::{Table, number};
+use fullpipe_report::output::page::{self, escape};
+use fullpipe_report::output::plot::{Drawing, Line, Panel, PlotError};
+use fullpipe_report::output::table::{Table, number};
 
 /// Characters of a line of the table.
 const LINE: usize = 100;

@@ -7,8 +7,8 @@ use fullpipe_cc::Duration;
 
 use super::check::CHECKS;
 use crate::program::ProgramPath;
-use fullpipe_lab::plan::Plan;
-use fullpipe_lab::scenario::Edition;
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::Edition;
 
 /// Senders on a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,8 +7,10 @@ use std::collections::HashMap;
 use std::time;
 
 use fullpipe_cc::{Duration, Rate};
-use fullpipe_emu::{EmuError, Emulator};
+use fullpipe_emu::{EmuError, Emulator, LinkReport};
 use fullpipe_path::{PathStats, Queue};
+use fullpipe_report::observe::{EmulatorRecord, Lateness};
+use fullpipe_scenario::{LinkKind, Scenario};
 use fullpipe_traffic::{Direction, SentPacket};
 use hdrhistogram::Histogram;
 
@@ -20,8 +22,6 @@ use fullpipe_emu::netem::{self, NetemConfig, NetemLink};
 use fullpipe_emu::tun::{self, TunConfig, TunLink, WireConfig, WireView};
 
 use super::RunError;
-use crate::observe::EmulatorRecord;
-use crate::scenario::{LinkKind, Scenario};
 
 pub use path::RealPath;
 
@@ -185,11 +185,9 @@ impl Link {
     /// ends have ended too, lest they complain that there is no network.
     pub(super) fn finish(self) -> Result<(Option<EmulatorRecord>, Option<Self>), RunError> {
         Ok(match self {
-            Self::Udp(link) => (Some(EmulatorRecord::from(&link.finish()?)), None),
+            Self::Udp(link) => (Some(emulator_record(&link.finish()?)), None),
             #[cfg(target_os = "linux")]
-            Self::Tun(mut link) => {
-                (Some(EmulatorRecord::from(&link.stop()?)), Some(Self::Tun(link)))
-            }
+            Self::Tun(mut link) => (Some(emulator_record(&link.stop()?)), Some(Self::Tun(link))),
             #[cfg(target_os = "linux")]
             Self::Netem(link) => (None, Some(Self::Netem(link))),
         })
@@ -243,5 +241,14 @@ fn netem_config(scenario: &Scenario) -> Result<NetemConfig, RunError> {
     match config.rate {
         Rate::ZERO => Err(other("a path without a bottleneck")),
         _ => Ok(config),
+    }
+}
+
+/// Record of a link's timing accuracy.
+pub fn emulator_record(link: &LinkReport) -> EmulatorRecord {
+    EmulatorRecord {
+        lateness_us: Lateness::of(|quantile| link.lateness_at(quantile)),
+        trusted: link.trusted,
+        warning: link.warning.clone(),
     }
 }

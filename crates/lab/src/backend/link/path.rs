@@ -9,9 +9,8 @@ use fullpipe_path::{
     CrossSource, CrossTraffic, ElementConfig, LossConfig, MTU_BYTES, PathConfig, QueueConfig,
     QueueLimit, RateConfig,
 };
+use fullpipe_scenario::{Run, Scenario};
 use fullpipe_traffic::{Direction, Stream, stream_seed};
-
-use crate::scenario::{Run, Scenario};
 
 /// A path both ways. Its times count from the first request.
 #[derive(Clone, Debug)]
@@ -254,8 +253,8 @@ mod tests {
     use fullpipe_path::{Ecn, Event, Header, Path, Series};
 
     use super::*;
-    use crate::plan::Plan;
-    use crate::scenario::Edition;
+    use fullpipe_report::plan::Plan;
+    use fullpipe_scenario::Edition;
 
     fn path(rate: RateConfig) -> RealPath {
         let queue = QueueLimit::Bytes(50_000).into();

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::Ecn;
+use fullpipe_report::observe::FlowSample;
 use fullpipe_sim::{FlowConfig, Jitter, REQUEST_BYTES};
 use fullpipe_traffic::{Action, Application, Reading, SenderStats, SentPacket, Tally, Traffic};
 
 use super::connection::Connection;
 use super::transport::{Departure, RECEIVER, Read, SENDER, Stamp, Transport};
-use crate::observe::FlowSample;
 
 /// The seeds of what a flow draws.
 #[derive(Clone, Copy, Debug)]

@@ -5,9 +5,8 @@ use std::hash::Hash;
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::Ecn;
+use fullpipe_report::observe::FlowSample;
 use fullpipe_traffic::{SenderStats, SentPacket};
-
-use crate::observe::FlowSample;
 
 /// The ends of a flow.
 pub(in crate::backend) const SENDER: usize = 0;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Arrival, CrossSource, Delivered, Ecn, Event, Header, Path, PathSample, Queue};
+use fullpipe_report::observe::FlowSample;
 use fullpipe_sim::{FlowConfig, Link, NEVER, SimConfig, SimError, Timers};
 use fullpipe_traffic::{Direction, FlowTallies, SenderStats, Stream, Tally, stream_seed};
 
@@ -11,7 +12,6 @@ use super::flow::{Flow, Seeds, Tallies};
 use super::transport::{Departure, RECEIVER, SENDER, Transport};
 use crate::backend::RunError;
 use crate::backend::virtual_time::World;
-use crate::observe::FlowSample;
 
 /// Buffers of packets that are kept for the next ones.
 const MAX_SPARE: usize = 1 << 16;
@@ -43,7 +43,7 @@ struct Span {
 }
 
 impl Span {
-    /// The backends of this network refuse other routes ([`crate::scenario::Feature::Graph`]).
+    /// The backends of this network refuse other routes ([`fullpipe_scenario::Feature::Graph`]).
     fn of(links: &[usize]) -> Self {
         let first = links.first().copied().unwrap_or(0);
         Self { first, last: links.last().copied().unwrap_or(first) }

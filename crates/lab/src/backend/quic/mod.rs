@@ -24,12 +24,12 @@ mod testbed;
 
 use std::marker::PhantomData;
 
+use fullpipe_report::observe::Observations;
+use fullpipe_scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
 use fullpipe_traffic::Application;
 
 use super::link;
 use super::{Backend, Request, RunError, realtime};
-use crate::observe::Observations;
-use crate::scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
 use noq::Noq;
 #[cfg(feature = "quinn")]
 use quinn::Quinn;

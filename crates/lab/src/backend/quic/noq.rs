@@ -6,6 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fullpipe_cc::{Algorithm, Rate};
 use fullpipe_noq::{CongestionControl, NoqController, TransportSettings};
+use fullpipe_report::observe::FlowSample;
+use fullpipe_scenario::Cc;
 use fullpipe_traffic::{Direction, SenderStats};
 use noq::{
     ClientConfig, Connection, ConnectionId, Endpoint, EndpointConfig, PathId, PathStats, ReadError,
@@ -16,8 +18,6 @@ use super::identity::certificate;
 use super::source::{self, REQUEST_BYTES};
 use super::stack::{self, FlowError, Flows, Id, Stack, alike};
 use crate::backend::RunError;
-use crate::observe::FlowSample;
-use crate::scenario::Cc;
 
 /// noq as a stack.
 pub(in crate::backend) struct Noq;

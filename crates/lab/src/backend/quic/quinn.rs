@@ -6,6 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fullpipe_noq::TransportSettings;
 use fullpipe_quinn::{QuinnController, controllers_with_seed};
+use fullpipe_report::observe::FlowSample;
+use fullpipe_scenario::{Cc, StackAlgorithm};
 use fullpipe_traffic::{Direction, SenderStats};
 use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn::{
@@ -18,8 +20,6 @@ use super::identity::certificate;
 use super::source::{self, REQUEST_BYTES};
 use super::stack::{self, FlowError, Flows, Id, Stack, alike};
 use crate::backend::RunError;
-use crate::observe::FlowSample;
-use crate::scenario::{Cc, StackAlgorithm};
 
 /// quinn as a stack.
 pub(in crate::backend) struct Quinn;

@@ -1,9 +1,9 @@
 //! Samples from the sender's ends of connections.
 
+use fullpipe_report::observe::FlowSample;
 use fullpipe_traffic::SenderStats;
 
 use super::stack::Connection;
-use crate::observe::FlowSample;
 
 /// The sender's ends of one flow's connections.
 #[derive(Clone, Debug)]

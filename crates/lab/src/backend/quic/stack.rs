@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use fullpipe_cc::Duration;
 use fullpipe_noq::TransportSettings;
+use fullpipe_report::observe::FlowSample;
+use fullpipe_scenario::Cc;
 use fullpipe_traffic::{Direction, Stream, stream_seed};
 use tokio::sync::oneshot;
 
@@ -19,8 +21,6 @@ use super::clients::Clients;
 use super::identity::Identity;
 use super::senders::Senders;
 use crate::backend::RunError;
-use crate::observe::FlowSample;
-use crate::scenario::Cc;
 
 /// The reason why a flow's connection failed.
 pub(in crate::backend) type FlowError = Box<dyn std::error::Error + Send + Sync>;

@@ -8,6 +8,8 @@ use std::time;
 use fullpipe_cc::Duration;
 use fullpipe_emu::{Emulator, EmulatorConfig};
 use fullpipe_noq::TransportSettings;
+use fullpipe_report::observe::{ByFlow, EmulatorRecord, FlowSample};
+use fullpipe_scenario::{LinkKind, Scenario};
 use fullpipe_traffic::{Direction, SentPacket, Stream, Tally, stream_seed};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -21,8 +23,6 @@ use super::stack::{Flows, Sender, Settings, Stack};
 use crate::backend::RunError;
 use crate::backend::link::{Link, RealPath};
 use crate::backend::realtime::{Event, Testbed};
-use crate::observe::{ByFlow, EmulatorRecord, FlowSample};
-use crate::scenario::{LinkKind, Scenario};
 
 /// Enough streams that a hole in one does not stop the others.
 const MIN_STREAMS: u64 = 4;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fullpipe_cc::Instant;
 use fullpipe_noq::TransportSettings;
 use fullpipe_path::{Ecn, IPV4_UDP_HEADER_BYTES};
+use fullpipe_report::observe::FlowSample;
 use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES};
 use fullpipe_traffic::{SenderStats, SentPacket, Stream, stream_seed};
 
@@ -14,7 +15,6 @@ use super::stack::Stack;
 use crate::backend::RunError;
 use crate::backend::network::{Departure, RECEIVER, Read, SENDER, Seen, Stamp, Transport};
 use crate::backend::quic::identity::Identity;
-use crate::observe::FlowSample;
 
 pub(super) const SERVER_NAME: &str = "flow.localhost";
 

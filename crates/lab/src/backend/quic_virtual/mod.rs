@@ -16,6 +16,8 @@ use std::marker::PhantomData;
 
 use fullpipe_cc::Duration;
 use fullpipe_noq::TransportSettings;
+use fullpipe_report::observe::Observations;
+use fullpipe_scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
 use fullpipe_traffic::Application;
 
 use super::link::RealPath;
@@ -23,8 +25,6 @@ use super::network::Network;
 use super::quic::identity::Identity;
 use super::quic::{settings, streams};
 use super::{Backend, Request, RunError, virtual_time};
-use crate::observe::Observations;
-use crate::scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
 use ends::{Ends, SERVER_NAME};
 use noq::Noq;
 #[cfg(feature = "quinn")]

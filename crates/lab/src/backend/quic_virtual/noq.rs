@@ -10,6 +10,8 @@ use bytes::{Bytes, BytesMut};
 use fullpipe_cc::{Algorithm, Duration, Rate, Snapshot};
 use fullpipe_noq::{CongestionControl, NoqController, TransportSettings};
 use fullpipe_path::Ecn;
+use fullpipe_report::observe::FlowSample;
+use fullpipe_scenario::Cc;
 use fullpipe_traffic::SenderStats;
 use noq_proto::{
     ClientConfig, Connection, ConnectionId, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig,
@@ -22,8 +24,6 @@ use super::stack::{Arrival, BATCH, Batch, Leave, News, Stack, alike};
 use crate::backend::RunError;
 use crate::backend::quic::identity::{Identity, certificate};
 use crate::backend::quic::noq::counters;
-use crate::observe::FlowSample;
-use crate::scenario::Cc;
 
 /// noq as a stack.
 pub(in crate::backend) struct Noq;

@@ -3,6 +3,7 @@
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate, Snapshot};
 use fullpipe_noq::TransportSettings;
 use fullpipe_path::{ConfigError, PathConfig, Probability, Selection};
+use fullpipe_scenario::Cc;
 use fullpipe_sim::{FlowConfig, SimConfig};
 use fullpipe_traffic::SenderStats;
 
@@ -17,7 +18,6 @@ use crate::backend::RunError;
 use crate::backend::network::{Network, Transport};
 use crate::backend::quic::identity::Identity;
 use crate::backend::virtual_time::World;
-use crate::scenario::Cc;
 
 /// The flow, and the first connection of it.
 const FLOW: usize = 0;

@@ -12,6 +12,8 @@ use fullpipe_cc::Snapshot;
 use fullpipe_noq::TransportSettings;
 use fullpipe_path::Ecn;
 use fullpipe_quinn::{Pacing, Permit, QuinnController};
+use fullpipe_report::observe::FlowSample;
+use fullpipe_scenario::Cc;
 use fullpipe_traffic::SenderStats;
 use quinn_proto::congestion::Bbr;
 use quinn_proto::{
@@ -25,8 +27,6 @@ use super::stack::{Arrival, BATCH, Batch, Leave, News, Stack, alike};
 use crate::backend::RunError;
 use crate::backend::quic::identity::{Identity, certificate};
 use crate::backend::quic::quinn::{controllers, counters, receiving, sending};
-use crate::observe::FlowSample;
-use crate::scenario::Cc;
 
 /// quinn as a stack.
 pub(in crate::backend) struct Quinn;

@@ -11,13 +11,13 @@ use bytes::Bytes;
 use fullpipe_cc::Snapshot;
 use fullpipe_noq::TransportSettings;
 use fullpipe_path::Ecn;
+use fullpipe_report::observe::FlowSample;
+use fullpipe_scenario::Cc;
 use fullpipe_traffic::SenderStats;
 
 use super::foreign::Gap;
 use crate::backend::RunError;
 use crate::backend::quic::identity::Identity;
-use crate::observe::FlowSample;
-use crate::scenario::Cc;
 
 /// A stack, by the types and functions of its crate.
 pub(in crate::backend) trait Stack: Sized + Send + Sync + 'static {

@@ -7,11 +7,11 @@ mod run;
 use std::sync::mpsc;
 
 use fullpipe_cc::Duration;
+use fullpipe_report::observe::{ByFlow, EmulatorRecord, FlowOnLink, FlowSample};
 use fullpipe_traffic::{SentPacket, Tally};
 
 use super::RunError;
 use super::link::Link;
-use crate::observe::{ByFlow, EmulatorRecord, FlowOnLink, FlowSample};
 
 pub(super) use run::run;
 

@@ -1,12 +1,13 @@
 //! Samples taken during a run in real time, and their schedule.
 
 use fullpipe_cc::{Duration, Instant};
+use fullpipe_report::observe::{ByFlow, Checkpoint, FlowSample, SeriesRow};
+use fullpipe_scenario::Scenario;
 use fullpipe_traffic::{Direction, SentPacket, Tally};
 
 use super::Testbed;
 use crate::backend::{OnSample, RunError};
-use crate::observe::{ByFlow, Checkpoint, FlowSample, Recorder, Sampling, SeriesRow};
-use crate::scenario::Scenario;
+use crate::observe::{Recorder, Sampling};
 
 /// Rows are not closer than this: each look stops the senders for a moment.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(2);

@@ -4,14 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 
 use fullpipe_cc::Duration;
+use fullpipe_report::observe::{FlowTimes, Observations};
+use fullpipe_scenario::Scenario;
 
 use super::observer::Observer;
 use super::{Event, Testbed};
 use crate::backend::{Request, RunError};
-use crate::observe::{
-    FlowTimes, Observations, PathNow, Progress, ProgressTicker, RunLimits, STALL,
-};
-use crate::scenario::Scenario;
+use crate::observe::{PathNow, Progress, ProgressTicker, RunLimits, STALL};
 
 /// Longest sleep of the calling thread between two checks of the stop flag.
 const NAP: Duration = Duration::from_millis(20);
@@ -49,7 +48,7 @@ pub(crate) fn run<T: Testbed>(
 ) -> Result<Observations, RunError> {
     let Request { moments, sampling, stop, watch, on_sample, .. } = request;
     let mut observer = Observer::new(scenario, moments, sampling, on_sample);
-    let mut run = RealtimeRun::begin(scenario.extent(), testbed, stop, watch)?;
+    let mut run = RealtimeRun::begin(RunLimits::of(scenario), testbed, stop, watch)?;
     observer.begin(run.zero);
     observer.mark(Duration::ZERO, Duration::ZERO, &run.testbed)?;
     let end = run.until_the_end(&mut observer, watch)?;

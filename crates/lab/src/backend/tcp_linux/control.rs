@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
+use fullpipe_scenario::{Cc, KernelCc};
+
 use crate::backend::RunError;
-use crate::scenario::{Cc, KernelCc};
 
 /// The congestion controls of a run's flows.
 pub(super) struct Controls {

@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time;
 
+use fullpipe_report::observe::FlowSample;
 use fullpipe_tcp::Config;
 use fullpipe_tcp::tokio::{TcpListener as UserListener, TcpStream as UserStream};
 use fullpipe_traffic::SenderStats;
@@ -17,7 +18,6 @@ use tokio::time::timeout;
 use super::flow::{NAP_MS, TcpFlow, abort_on_close, wait};
 use super::info::TcpInfo;
 use super::user_stack::UserStack;
-use crate::observe::FlowSample;
 
 /// A sender that is not connected yet.
 pub(super) enum Unconnected {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, mpsc};
 use std::time;
 
 use fullpipe_cc::{Duration, Instant};
+use fullpipe_scenario::KernelCc;
 use fullpipe_traffic::{Action, Application, Reading, Supply, Traffic};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -19,7 +20,6 @@ use super::latency::{Times, Writes};
 use super::short::Shorts;
 use crate::backend::RunError;
 use crate::backend::realtime::Event;
-use crate::scenario::KernelCc;
 
 /// The largest write and read.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;

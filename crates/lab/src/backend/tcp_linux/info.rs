@@ -4,12 +4,11 @@ use std::io;
 use std::os::fd::AsFd;
 
 use fullpipe_cc::{Duration, Rate};
+use fullpipe_report::observe::FlowSample;
 use fullpipe_traffic::SenderStats;
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::GetStruct;
 use nix::{getsockopt_impl, libc, sockopt_impl};
-
-use crate::observe::FlowSample;
 
 /// `struct tcp_info` of `linux/tcp.h` as far as Linux 4.19 has it. The kernel fills in as much as
 /// is asked for, so a longer struct of a later kernel is the same one.

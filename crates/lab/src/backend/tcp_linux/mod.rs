@@ -16,12 +16,12 @@ mod user_stack;
 
 use fullpipe_adapter::CongestionControl;
 use fullpipe_cc::Algorithm;
+use fullpipe_report::observe::Observations;
+use fullpipe_scenario::{Cc, Feature, KernelCc, LinkKind, Protocol, Scenario};
 use fullpipe_traffic::Application;
 
 use super::link;
 use super::{Backend, Request, RunError, realtime};
-use crate::observe::Observations;
-use crate::scenario::{Cc, Feature, KernelCc, LinkKind, Protocol, Scenario};
 use testbed::{SenderStack, TcpTestbed};
 
 pub use info::retransmitted_segments;

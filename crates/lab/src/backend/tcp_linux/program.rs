@@ -10,15 +10,15 @@ use std::{fs, thread, time};
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_emu::namespace::{CLIENT, Entry, SERVER};
 use fullpipe_emu::tun::{WireSample, WireView};
+use fullpipe_report::observe::{FlowSample, FlowTimes};
+use fullpipe_scenario::{Flow, Scenario, Sends, Values};
 use fullpipe_traffic::{Direction, SenderStats};
 use nix::unistd::{AccessFlags, access};
 
 use super::flow::TcpFlow;
 use crate::backend::RunError;
 use crate::backend::realtime::Event;
-use crate::observe::{FlowSample, FlowTimes};
 use crate::process::{Output, Process};
-use crate::scenario::{Flow, Scenario, Sends, Values};
 
 /// Time between two looks at the programs.
 const NAP: time::Duration = time::Duration::from_millis(5);

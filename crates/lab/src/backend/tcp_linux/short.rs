@@ -9,6 +9,7 @@ use std::{thread, time};
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_emu::namespace::Entry;
+use fullpipe_report::observe::FlowSample;
 use fullpipe_tcp::Config;
 use fullpipe_traffic::{Action, Application, Reading, SenderStats, Traffic};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -17,7 +18,6 @@ use super::end::{End, Listener, Unconnected};
 use super::flow::{CHUNK_BYTES, TcpFlow};
 use super::user_stack::UserStack;
 use crate::backend::realtime::Event;
-use crate::observe::FlowSample;
 
 /// The most connections of a flow at the same time: each has two threads.
 const MAX_OPEN: usize = 500;

@@ -9,6 +9,10 @@ use std::time;
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_emu::namespace::{CLIENT, Namespace, SERVER};
 use fullpipe_emu::tun::WireView;
+use fullpipe_report::observe::{
+    ByFlow, EmulatorRecord, FlowOnLink, FlowSample, FlowTimes, MAX_OWN_DISTRIBUTIONS,
+};
+use fullpipe_scenario::{Flow, LinkKind, Receiver, Scenario};
 use fullpipe_traffic::{Application, Direction, Stream, Tally, stream_seed};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -23,10 +27,6 @@ use crate::backend::RunError;
 use crate::backend::link::{Link, RealPath};
 use crate::backend::realtime::{Event, Testbed};
 use crate::backend::tcp_user::settings;
-use crate::observe::{
-    ByFlow, EmulatorRecord, FlowOnLink, FlowSample, FlowTimes, MAX_OWN_DISTRIBUTIONS,
-};
-use crate::scenario::{Flow, LinkKind, Receiver, Scenario};
 
 /// The port of the first flow; a namespace has all its ports free.
 const FIRST_PORT: u16 = 5000;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use fullpipe_cc::Instant;
 use fullpipe_path::Ecn;
+use fullpipe_report::observe::FlowSample;
 use fullpipe_sim::FlowConfig;
 use fullpipe_tcp::{Config, Endpoint, Handle, ListenerHandle, State, wire};
 use fullpipe_traffic::{SenderStats, SentPacket};
@@ -14,7 +15,6 @@ use crate::backend::RunError;
 use crate::backend::network::{
     Departure, RECEIVER, Read, RttSample, SENDER, Seen, Stamp, Transport,
 };
-use crate::observe::FlowSample;
 
 /// Connections that a flow may have at a time, those in TIME-WAIT included.
 const MAX_CONNECTIONS: usize = 1 << 20;

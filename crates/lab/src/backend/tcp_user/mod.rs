@@ -5,12 +5,12 @@
 mod ends;
 pub(super) mod settings;
 
+use fullpipe_report::observe::Observations;
+use fullpipe_scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
 use fullpipe_traffic::Application;
 
 use super::network::Network;
 use super::{Backend, Request, RunError, virtual_time};
-use crate::observe::Observations;
-use crate::scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
 use ends::TcpEnds;
 
 /// TCP in user space as a backend.

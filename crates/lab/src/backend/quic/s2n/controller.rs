@@ -4,7 +4,9 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use fullpipe_report::observe::FlowSample;
 use fullpipe_s2n_quic::{Controllers, S2nController};
+use fullpipe_scenario::{Cc, StackAlgorithm};
 use fullpipe_traffic::{Direction, SenderStats};
 use s2n_quic::provider::congestion_controller::{
     Bbr, CongestionController, Cubic, Endpoint, PathInfo, Publisher, RandomGenerator, RttEstimator,
@@ -15,8 +17,6 @@ use s2n_quic::provider::event::{ConnectionInfo, ConnectionMeta, Subscriber};
 
 use super::Connection;
 use crate::backend::quic::stack::{Flows, Id};
-use crate::observe::FlowSample;
-use crate::scenario::{Cc, StackAlgorithm};
 
 type Of<E> = <E as Endpoint>::CongestionController;
 

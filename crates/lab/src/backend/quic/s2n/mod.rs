@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use fullpipe_report::observe::FlowSample;
+use fullpipe_scenario::{Cc, StackAlgorithm};
 use s2n_quic::client::Connect;
 use s2n_quic::connection::{Handle, StreamAcceptor};
 use s2n_quic::provider::limits::Limits;
@@ -18,8 +20,6 @@ use tokio::task::JoinHandle;
 use super::source::{self, REQUEST_BYTES};
 use super::stack::{self, FlowError, Flows, Id, Settings, Stack};
 use crate::backend::RunError;
-use crate::observe::FlowSample;
-use crate::scenario::{Cc, StackAlgorithm};
 use controller::{Controller, Side, Slot, watched};
 
 /// s2n-quic as a stack.

@@ -1,0 +1,52 @@
+//! Scenarios: a path, flows and expectations, as a TOML file says them; docs/scenarios.md describes
+//! it. The formulas, units and suggestions of all who read and print them are here as well.
+#![forbid(unsafe_code)]
+
+mod build;
+mod build_flow;
+mod build_net;
+mod cc;
+mod elements;
+mod error;
+mod feature;
+pub mod formulas;
+mod grid;
+mod input;
+mod jitter;
+mod link;
+mod needs;
+mod nodes;
+mod program;
+mod quantity;
+mod repeated;
+mod routes;
+mod schema;
+pub mod suggest;
+pub mod trace;
+mod trace_field;
+mod traces;
+mod tree;
+pub mod units;
+mod unused;
+
+pub use build::{Flow, Scenario};
+pub use cc::{Cc, KernelCc, StackAlgorithm, UnknownCc};
+pub use error::{FileError, Wrong, shortened};
+pub use feature::{Feature, Need, Protocol, Receiver};
+pub use grid::{Edition, Expected, Grid, Run, ScenarioFile, backends_with_tables, hex, locate};
+pub use input::{MAX_FILE_BYTES, read_text};
+pub use link::{LinkKind, UnknownLink};
+pub use program::{ProgramFlow, Sends, Values};
+pub use trace_field::{Described, TracedColumns, describe_trace, quoted, read_trace};
+
+/// The most characters of a name, and of a value in a list.
+const MAX_NAME: usize = 300;
+
+/// The most runs of one file.
+pub const MAX_RUNS: usize = 100_000;
+
+/// The most flows of one run.
+pub const MAX_FLOWS: u64 = 10_000;
+
+/// The most rows of the series of one run.
+pub const MAX_ROWS: u64 = 10_000_000;

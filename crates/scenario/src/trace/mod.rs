@@ -1,0 +1,212 @@
+//! Trace files as people have them: Mahimahi's times, and tables with a rate, a round-trip time or
+//! a loss over time.
+//!
+//! A table is CSV, or columns between tabs, semicolons or spaces. Its header names the columns and
+//! their units; without one they are time, rate, round-trip time and loss in this order, as the
+//! logs of Pensieve and of Norway's buses have the first two. gzip and zstd are seen by the file's
+//! first bytes. Files are read line by line, so that they may be larger than memory has room for
+//! their text.
+
+mod header;
+mod lines;
+mod packed;
+mod series;
+mod summary;
+mod table;
+
+use std::path::Path;
+
+use fullpipe_cc::Duration;
+use fullpipe_path::{MahimahiReader, Probability, RateConfig, Series};
+
+pub use header::TimeUnit;
+pub use packed::{Compression, unpacked};
+pub use summary::{Gaps, Spread, Summary};
+
+use lines::Lines;
+use table::Table;
+
+/// The most opportunities of a trace in Mahimahi's format: an hour of 200 Mbit/s has 60 million.
+const MAX_OPPORTUNITIES: usize = 64_000_000;
+
+/// A file that is no trace: one line that says what is wrong and what would be right.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct TraceFileError(pub(crate) String);
+
+pub(crate) fn wrong<T>(why: impl Into<String>) -> Result<T, TraceFileError> {
+    Err(TraceFileError(why.into()))
+}
+
+/// The rule for values between two rows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Interpolation {
+    /// A row holds until the next one.
+    #[default]
+    Step,
+    /// They change evenly from row to row: in steps of 10 ms, and in 100 where two rows are more
+    /// than a second apart.
+    Linear,
+}
+
+impl Interpolation {
+    /// Its name in a scenario file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Linear => "linear",
+        }
+    }
+}
+
+/// Columns of a table, each by its name in the header or by its number from 1.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Columns {
+    /// Time.
+    pub time: Option<String>,
+    /// Rate.
+    pub rate: Option<String>,
+    /// Round-trip time.
+    pub rtt: Option<String>,
+    /// Loss.
+    pub loss: Option<String>,
+}
+
+impl Columns {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Options for reading a file; those left out are found out.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct TraceOptions {
+    /// The columns; with any of them only those that are named are read.
+    pub columns: Columns,
+    /// Unit of the times.
+    pub time_unit: Option<TimeUnit>,
+    /// Time from row to row, for a table without times.
+    pub interval: Option<Duration>,
+    /// False if the last row holds for ever; else the trace begins again.
+    pub repeat: Option<bool>,
+    /// The rule for values between two rows.
+    pub interpolation: Option<Interpolation>,
+}
+
+/// Content of a file, as a path takes it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Trace {
+    /// Rate over time.
+    pub rate: Option<RateConfig>,
+    /// Round-trip time over time.
+    pub rtt: Option<Series<Duration>>,
+    /// Loss over time.
+    pub loss: Option<Series<Probability>>,
+    /// Notes on its reading.
+    pub notes: Notes,
+}
+
+/// Notes on the reading of a file.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Notes {
+    /// Compression of the file.
+    pub compression: Option<Compression>,
+    /// True for Mahimahi's format, false for a table.
+    pub is_mahimahi: bool,
+    /// Rows with values, or opportunities of a trace in Mahimahi's format.
+    pub rows: usize,
+    /// The columns that are read, each with its meaning: `mbps (rate, Mbit/s)`.
+    pub columns: Vec<String>,
+    /// The names of the columns of time and rate, or their numbers where they have no names.
+    pub(crate) rate_columns: Columns,
+    /// Names of columns that are not read.
+    pub unused: Vec<String>,
+    /// Cells without a value, for which the row above holds.
+    pub missing_cells: usize,
+    /// Rows at the time of the row above, in place of which they are taken.
+    pub repeated_times: usize,
+    /// Length of the trace: to the end of the last row.
+    pub length: Duration,
+    /// The median of the times from row to row.
+    pub step: Duration,
+    /// Longest time from row to row, and the number of those longer than three times the median.
+    pub gaps: Gaps,
+}
+
+impl Trace {
+    /// A trace of this program's own, which no file holds.
+    pub fn of_rate(rate: RateConfig) -> Self {
+        let (length, rows) = match &rate {
+            RateConfig::Trace(times) => (times.last().copied().unwrap_or_default(), times.len()),
+            _ => (Duration::ZERO, 0),
+        };
+        let notes = Notes { is_mahimahi: true, rows, length, ..Notes::default() };
+        Self { rate: Some(rate), rtt: None, loss: None, notes }
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It is none, cannot be read, or is no trace: which line, why, and what to write.
+    pub fn load(path: &Path, options: &TraceOptions) -> Result<Self, TraceFileError> {
+        let (mut lines, compression) = Lines::open(path)?;
+        let mut trace = Self::read(&mut lines, options)?;
+        trace.notes.compression = compression;
+        Ok(trace)
+    }
+
+    fn read(lines: &mut Lines, options: &TraceOptions) -> Result<Self, TraceFileError> {
+        let mut line = String::new();
+        // The last comment before the rows: it may name the columns.
+        let mut comment = String::new();
+        // Empty lines and comments count, so that an error has its line.
+        while lines.next(&mut line)? {
+            let text = line.trim();
+            if text.is_empty() {
+                continue;
+            }
+            if text.starts_with('#') {
+                text.trim_start_matches('#').trim().clone_into(&mut comment);
+                continue;
+            }
+            let is_one_number = text.bytes().all(|byte| byte.is_ascii_digit());
+            if is_one_number && options.columns.is_empty() && options.interval.is_none() {
+                return mahimahi(lines, &mut line, options);
+            }
+            return Table::begin(text, lines.number(), &comment, options)?.read(lines, &mut line);
+        }
+        wrong("the trace is empty; write a time a line, or rows of time and rate")
+    }
+}
+
+fn mahimahi(
+    lines: &mut Lines,
+    line: &mut String,
+    options: &TraceOptions,
+) -> Result<Trace, TraceFileError> {
+    let unused = [
+        ("time_unit", options.time_unit.is_some()),
+        ("interpolation", options.interpolation.is_some()),
+        ("repeat", options.repeat == Some(false)),
+    ];
+    if let Some((name, _)) = unused.into_iter().find(|(_, is_there)| *is_there) {
+        return wrong(format!(
+            "it is in Mahimahi's format, whose times are milliseconds and begin again; leave out {name}"
+        ));
+    }
+    let error = |e: fullpipe_path::TraceError| TraceFileError(e.to_string());
+    let mut reader = MahimahiReader::after(lines.number() - 1);
+    loop {
+        reader.line(line).map_err(error)?;
+        if reader.opportunities() > MAX_OPPORTUNITIES {
+            return wrong(format!("more than {MAX_OPPORTUNITIES} times; write a shorter one"));
+        }
+        if !lines.next(line)? {
+            return Ok(Trace::of_rate(reader.finish().map_err(error)?));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

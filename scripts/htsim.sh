@@ -127,7 +127,6 @@ print("| flows | in | ns of CPU a packet | by htsim's | instructions a packet | 
 link(1, 100, 300, ["reno", "cubic", "bbr3"], 10)
 link(100, 1_000, 30, ["bbr3"], 1)
 link(1000, 10_000, 5, ["cubic", "bbr3"], 1)
-link(10_000, 10_000, 3, ["bbr3"], 0)
-fat_tree(4)
+fat_tree(1)
 print(f"\nload at the end: {os.getloadavg()[0]:.1f}")
 PYTHON

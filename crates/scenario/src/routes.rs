@@ -7,8 +7,9 @@ use fullpipe_sim::topology::Toward;
 use fullpipe_sim::{Reroute, Route};
 use fullpipe_traffic::{Direction, Stream, stream_seed};
 
+use super::MAX_FLOWS;
 use super::error::Wrong;
-use super::nodes::{Nodes, Pairs};
+use super::nodes::{Nodes, Outage, Pairs};
 use super::schema::{CrossTable, Document, FlowTable, Way};
 
 /// The nodes of a flow's sender and receiver; nothing over a chain.
@@ -20,11 +21,43 @@ pub(super) struct Routes {
     pub(super) list: Vec<Route>,
     pub(super) changes: Vec<Reroute>,
     known: HashMap<Route, usize>,
-    /// By node, and by the time whose failed links are left out; without a time none is.
-    toward: HashMap<(usize, Option<Duration>), Toward>,
+    /// By node, and by the state of the links.
+    toward: HashMap<(usize, usize), Toward>,
+    toward_bytes: usize,
+    states: Vec<LinkState>,
+    /// The times at which routes change, and the state of the links from then on.
+    at: Vec<(Duration, usize)>,
+    is_ready: bool,
 }
 
+/// The links that are known to be down, by their index, in order.
+type LinkState = Vec<usize>;
+
+/// State 0: no link is down.
+const ALL_UP: usize = 0;
+
+/// The most memory of the shortest ways that are kept; then they are looked for again.
+const MAX_TOWARD_BYTES: usize = 32_000_000;
+
 impl Routes {
+    /// Learns the states of the links of a graph, each once.
+    fn learn(&mut self, nodes: &Nodes) {
+        if std::mem::replace(&mut self.is_ready, true) {
+            return;
+        }
+        self.states = vec![LinkState::new()];
+        let mut known = HashMap::from([(LinkState::new(), ALL_UP)]);
+        for at in changes(nodes) {
+            let state = state(nodes, at);
+            let next = self.states.len();
+            let index = *known.entry(state.clone()).or_insert(next);
+            if index == next {
+                self.states.push(state);
+            }
+            self.at.push((at, index));
+        }
+    }
+
     fn add(&mut self, route: Route) -> usize {
         if let Some(known) = self.known.get(&route) {
             return *known;
@@ -66,11 +99,9 @@ impl Routes {
             let listed = self.listed(nodes, text, &field)?;
             return Ok(self.add(listed));
         }
-        let hashes = nodes.ecmp.then(|| {
-            let hash = |way: u64| stream_seed(seed, Stream::Route, 2 * flow as u64 + way);
-            (hash(0), hash(1))
-        });
-        let first = self.shortest(nodes, ends, hashes, Duration::ZERO, false);
+        let hashes = hashes(nodes, flow, seed);
+        self.learn(nodes);
+        let first = self.shortest(nodes, ends, hashes, ALL_UP);
         let first = first.ok_or_else(|| {
             let (from, to) = (&nodes.names[ends.0], &nodes.names[ends.1]);
             let why = format!("there is no way from '{from}' to '{to}' and back");
@@ -78,9 +109,10 @@ impl Routes {
         })?;
         let first = self.add(first);
         let mut now = first;
-        for at in changes(nodes) {
+        for change in 0..self.at.len() {
+            let (at, state) = self.at[change];
             // Without any route the flow keeps the one that it had.
-            let Some(route) = self.shortest(nodes, ends, hashes, at, true) else { continue };
+            let Some(route) = self.shortest(nodes, ends, hashes, state) else { continue };
             let route = self.add(route);
             if route != now {
                 self.changes.push(Reroute { at, flow, route });
@@ -90,35 +122,47 @@ impl Routes {
         Ok(first)
     }
 
-    /// The shortest route at a time, as far as failures are known by then.
+    /// The shortest route in a state of the links.
     fn shortest(
         &mut self,
         nodes: &Nodes,
         (from, to): (usize, usize),
         hashes: Option<(u64, u64)>,
-        at: Duration,
-        knows: bool,
+        state: usize,
     ) -> Option<Route> {
-        let after = nodes.reroute_after;
-        let is_down = |link: usize| {
-            knows
-                && nodes
-                    .outages
-                    .iter()
-                    .any(|o| o.link == link && o.from + after <= at && at < saturating(o.to, after))
-        };
-        let mut route = |from: usize, to: usize, hash| {
-            // Hosts have one link each, and all of a switch are found together.
-            let last = nodes.topology.only_link_to(to);
-            let to = last.map_or(to, |link| nodes.topology.edges()[link].from);
-            let toward = self.toward.entry((to, knows.then_some(at)));
-            let find = || nodes.topology.toward(to, nodes.cost, |link| !is_down(link));
-            let mut links = toward.or_insert_with(find).route(from, hash)?;
-            links.extend(last);
-            (!last.is_some_and(is_down)).then_some(links)
-        };
-        let there = route(from, to, hashes.map(|h| h.0))?;
-        Some(Route { there, back: route(to, from, hashes.map(|h| h.1))? })
+        self.learn(nodes);
+        let there = self.shortest_links(nodes, from, to, hashes.map(|h| h.0), state)?;
+        let back = self.shortest_links(nodes, to, from, hashes.map(|h| h.1), state)?;
+        Some(Route { there, back })
+    }
+
+    fn shortest_links(
+        &mut self,
+        nodes: &Nodes,
+        from: usize,
+        to: usize,
+        hash: Option<u64>,
+        state: usize,
+    ) -> Option<Vec<usize>> {
+        let is_down = |link: usize| self.states[state].binary_search(&link).is_ok();
+        // Hosts have one link each, and all of a switch are found together.
+        let last = nodes.topology.only_link_to(to);
+        if last.is_some_and(is_down) {
+            return None;
+        }
+        let to = last.map_or(to, |link| nodes.topology.edges()[link].from);
+        if self.toward_bytes > MAX_TOWARD_BYTES {
+            self.toward.clear();
+            self.toward_bytes = 0;
+        }
+        let toward = self.toward.entry((to, state)).or_insert_with(|| {
+            let found = nodes.topology.toward(to, nodes.cost, |link| !is_down(link));
+            self.toward_bytes += found.bytes();
+            found
+        });
+        let mut links = toward.route(from, hash)?;
+        links.extend(last);
+        Some(links)
     }
 
     /// A route over listed nodes, and back over the same.
@@ -202,7 +246,7 @@ impl Routes {
                     let why = "cross traffic from a node to itself; write another one";
                     return Err(Wrong::new(format!("{field}.to"), why));
                 }
-                let route = self.shortest(nodes, (from, to), None, Duration::ZERO, false);
+                let route = self.shortest(nodes, (from, to), None, ALL_UP);
                 let route = route.filter(|route| !route.there.is_empty());
                 route.ok_or_else(|| Wrong::new(field, "there is no way between its nodes"))?
             }
@@ -272,26 +316,41 @@ pub(super) fn ends(
     Ok(pairs.into_iter().map(Some).collect())
 }
 
-/// The longest round trip of the flows, without queues and their senders' own links.
+/// The longest round trip of the flows at the start, without queues and their senders' own links.
 pub(super) fn longest(doc: &Document, nodes: &Nodes) -> Result<Duration, Wrong> {
     let mut routes = Routes::default();
     let mut longest = Duration::ZERO;
+    let rtt = |route: &Route| {
+        let links = route.there.iter().chain(&route.back);
+        let delays = links.map(|link| nodes.topology.edges()[*link].delay);
+        delays.fold(Duration::ZERO, |sum, delay| sum + delay)
+    };
+    // Flows are numbered as they are built; more than there may be are refused there.
+    let mut first = 0;
     for (i, table) in doc.flow.iter().enumerate() {
         let field = format!("flow[{i}]");
         let seed = stream_seed(doc.seed, Stream::Route, i as u64);
-        let route = match &table.route {
-            Some(text) => vec![Some(routes.listed(nodes, text, &format!("{field}.route"))?)],
-            None => {
-                let pairs = ends(Some(nodes), table, seed, &field)?.into_iter().flatten();
-                let mut of = |pair| routes.shortest(nodes, pair, None, Duration::ZERO, false);
-                pairs.map(&mut of).collect()
+        let pairs = ends(Some(nodes), table, seed, &field)?;
+        let count = table.count.min(MAX_FLOWS) as usize;
+        if let Some(text) = &table.route {
+            longest = longest.max(rtt(&routes.listed(nodes, text, &format!("{field}.route"))?));
+        } else {
+            for (pair, ends) in pairs.iter().enumerate() {
+                let Some(ends) = *ends else { continue };
+                // Without equal-cost multipath all flows of a pair have one route.
+                for k in 0..if nodes.ecmp { count } else { count.min(1) } {
+                    let flow = first + pair * count + k;
+                    let hashes = hashes(nodes, flow, doc.seed);
+                    if let Some(route) = routes.shortest(nodes, ends, hashes, ALL_UP) {
+                        longest = longest.max(rtt(&route));
+                    }
+                    if flow as u64 > MAX_FLOWS {
+                        return Ok(longest);
+                    }
+                }
             }
-        };
-        for route in route.into_iter().flatten() {
-            let links = route.there.iter().chain(&route.back);
-            let delays = links.map(|link| nodes.topology.edges()[*link].delay);
-            longest = longest.max(delays.fold(Duration::ZERO, |sum, delay| sum + delay));
         }
+        first += pairs.len() * count;
     }
     Ok(longest)
 }
@@ -352,6 +411,23 @@ fn changes(nodes: &Nodes) -> Vec<Duration> {
     times.sort_unstable();
     times.dedup();
     times
+}
+
+/// The links that are known to be down at a time.
+fn state(nodes: &Nodes, at: Duration) -> LinkState {
+    let after = nodes.reroute_after;
+    let is_known = |o: &&Outage| o.from + after <= at && at < saturating(o.to, after);
+    let known = nodes.outages.iter().filter(is_known);
+    let mut down: LinkState = known.map(|outage| outage.link).collect();
+    down.sort_unstable();
+    down.dedup();
+    down
+}
+
+/// The hashes by which a flow's data and its ACKs choose among equally short routes.
+fn hashes(nodes: &Nodes, flow: usize, seed: u64) -> Option<(u64, u64)> {
+    let hash = |way: u64| stream_seed(seed, Stream::Route, 2 * flow as u64 + way);
+    nodes.ecmp.then(|| (hash(0), hash(1)))
 }
 
 fn saturating(time: Duration, after: Duration) -> Duration {

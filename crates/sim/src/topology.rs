@@ -122,9 +122,22 @@ impl Topology {
             let rest = lengths[edge.to].map(|rest| sum(rest, cost.of(edge)));
             is_up(*i) && rest.is_some() && rest == lengths[edge.from]
         };
-        let next = self.out_of.iter().map(|out| out.iter().copied().filter(is_next).collect());
-        let next: Vec<Vec<usize>> = next.collect();
-        Toward { to, next, ends: self.edges.iter().map(|edge| edge.to).collect() }
+        let mut toward = Toward { to, next: Vec::new(), ends: Vec::new(), links: Vec::new() };
+        for (node, out) in self.out_of.iter().enumerate() {
+            toward.next.push(toward.links.len() as u32);
+            if node != to {
+                let next = out.iter().copied().filter(is_next);
+                next.for_each(|i| {
+                    toward.links.push(i as u32);
+                    toward.ends.push(self.edges[i].to as u32);
+                });
+            }
+        }
+        toward.next.push(toward.links.len() as u32);
+        // There may be one of these for each node and each state of the links.
+        toward.links.shrink_to_fit();
+        toward.ends.shrink_to_fit();
+        toward
     }
 }
 
@@ -132,8 +145,12 @@ impl Topology {
 #[derive(Clone, Debug)]
 pub struct Toward {
     to: usize,
-    next: Vec<Vec<usize>>,
-    ends: Vec<usize>,
+    /// The place of each node's first link in `links`, and behind the last node's the number of
+    /// all.
+    next: Vec<u32>,
+    /// The links on shortest routes, node by node, and the node at the end of each.
+    links: Vec<u32>,
+    ends: Vec<u32>,
 }
 
 impl Toward {
@@ -143,16 +160,24 @@ impl Toward {
         let mut links = Vec::new();
         let mut node = from;
         while node != self.to {
-            let next = self.next.get(node).filter(|next| !next.is_empty())?;
+            let (first, end) = (*self.next.get(node)?, *self.next.get(node + 1)?);
+            let choices = u64::from(end - first);
             let choice = match flow {
-                Some(flow) => stream_seed(flow, Stream::Route, node as u64) % next.len() as u64,
+                _ if choices == 0 => return None,
+                Some(flow) => stream_seed(flow, Stream::Route, node as u64) % choices,
                 None => 0,
             };
-            let link = next[choice as usize];
-            links.push(link);
-            node = self.ends[link];
+            let place = first as usize + choice as usize;
+            links.push(self.links[place] as usize);
+            node = self.ends[place] as usize;
         }
         Some(links)
+    }
+
+    /// Its memory.
+    pub fn bytes(&self) -> usize {
+        let numbers = self.next.len() + self.links.len() + self.ends.len();
+        size_of::<Self>() + numbers * size_of::<u32>()
     }
 }
 

@@ -70,6 +70,14 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// The most bytes that this thread had of the system at a time during `work`, beside what it had.
+pub(crate) fn peak_of(work: impl FnOnce()) -> u64 {
+    let before = NOW.get();
+    PEAK.set(before);
+    work();
+    (PEAK.get() - before).cast_unsigned() as u64
+}
+
 /// CPU time of this thread.
 fn cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock").into()

@@ -294,3 +294,89 @@ fn backends_without_a_graph_say_so_with_the_line() {
         assert!(BackendChoice::SIM.check_plan(&plan, "x.toml").is_ok());
     }
 }
+
+/// Their queues may hold most of what is under way: the shared link is never full.
+#[test]
+fn what_waits_at_own_links_is_counted_as_memory() {
+    let flows = "flow = [{ count = 100, access = { rate = \"50mbit\", delay = \"1ms\", buffer = \"2500pkts\" } }]\n";
+    let path = "path = { rate = \"10gbit\", rtt = \"5ms\", buffer = \"100pkts\" }\n";
+    let text = format!("cc = \"reno\"\nduration = \"1500ms\"\n{path}{flows}");
+    let plan = plan(&text).expect("a sound file");
+    // Each of 250,000 packets takes some 400 bytes.
+    let error = plan.jobs_within(100_000_000, 1, None, "x.toml").expect_err("too much").to_string();
+    assert!(error.contains("access") && error.lines().count() == 1, "{error}");
+    let took = crate::hostile::peak_of(|| drop(run(&text)));
+    assert!(plan.jobs_within(took, 1, None, "x.toml").is_err(), "{took} bytes are not enough");
+}
+
+/// Their own links let a hundred times more through than the shared one: their queues are empty.
+#[test]
+fn own_links_that_are_never_full_need_little_memory() {
+    let flows = "flow = [{ count = 100, access = { rate = \"1gbit\", delay = \"1ms\", buffer = \"10000pkts\" } }]\n";
+    let path = "path = { rate = \"1gbit\", rtt = \"5ms\", buffer = \"100pkts\" }\n";
+    let text = format!("cc = \"reno\"\nduration = \"100ms\"\n{path}{flows}");
+    plan(&text).expect("a sound file").jobs_within(50_000_000, 1, None, "x.toml").expect("room");
+}
+
+/// 301 nodes in a row, and 11 states of the links between them.
+#[test]
+fn routes_around_many_failures_are_found_in_little_memory() {
+    let fails = |i: u32| match i {
+        i if i % 30 == 7 => format!(", fails = [{{ at = \"{i}ms\", until = \"{}ms\" }}]", i + 10),
+        _ => String::new(),
+    };
+    let nodes: Vec<String> = (0..=300).map(|i| format!("{{ name = \"n{i}\" }}")).collect();
+    let link = |i: u32| {
+        let (next, fails) = (i + 1, fails(i));
+        format!(
+            "{{ from = \"n{i}\", to = \"n{next}\", rate = \"100mbit\", delay = \"1ms\", buffer = \"100pkts\"{fails} }}"
+        )
+    };
+    let links: Vec<String> = (0..300).map(link).collect();
+    let text = format!(
+        "cc = \"reno\"\nduration = \"1s\"\nnode = [{}]\nlink = [{}]\n\
+         flow = [{{ from = \"n*\", to = \"n*\", pairs = \"permutation\" }}]\n",
+        nodes.join(", "),
+        links.join(", ")
+    );
+    let took = crate::hostile::peak_of(|| drop(plan(&text).expect("a sound file")));
+    assert!(took < 40_000_000, "{took} bytes");
+}
+
+/// Of two routes with as many links one is longer in time; with this seed the flow's hash chooses
+/// each of them for some flow, and `1bdp` is of the longest that is used.
+#[test]
+fn a_bdp_is_of_the_round_trip_over_the_routes_that_flows_take() {
+    let queue_ms = |ecmp: bool| {
+        let text = format!(
+            "cc = \"cubic\"\nduration = \"2s\"\nnetwork = {{ ecmp = {ecmp} }}
+node = [{{ name = \"a\" }}, {{ name = \"near\" }}, {{ name = \"far\" }}, {{ name = \"m\" }}, {{ name = \"b\" }}]
+flow = [{{ from = \"a\", to = \"b\", count = 8 }}]
+link = [
+    {{ from = \"m\", to = \"b\", rate = \"20mbit\", delay = \"1ms\", buffer = \"1bdp\" }},
+    {{ from = \"a\", to = \"near\", rate = \"1gbit\", delay = \"1ms\", buffer = \"1000pkts\" }},
+    {{ from = \"near\", to = \"m\", rate = \"1gbit\", delay = \"1ms\", buffer = \"1000pkts\" }},
+    {{ from = \"a\", to = \"far\", rate = \"1gbit\", delay = \"20ms\", buffer = \"1000pkts\" }},
+    {{ from = \"far\", to = \"m\", rate = \"1gbit\", delay = \"20ms\", buffer = \"1000pkts\" }},
+]
+"
+        );
+        run(&text).links[0]["queue_ms.p95"].expect("a queue")
+    };
+    // The queue of 1 BDP is full at times: 6 ms by the near route alone, 44 or 82 ms otherwise.
+    let (first, hashed) = (queue_ms(false), queue_ms(true));
+    assert!(first < 7.0 && hashed > 20.0, "{first} and {hashed} ms");
+}
+
+#[test]
+fn the_empty_round_trip_has_the_first_flows_own_link_in_it() {
+    let empty = |access: &str| {
+        let path = "path = { rate = \"12mbit\", rtt = \"20ms\", buffer = \"1bdp\" }";
+        let flow = format!("flow = [{{ {access} }}]");
+        run(&format!("cc = \"reno\"\nduration = \"200ms\"\n{path}\n{flow}\n")).empty_rtt_ms
+    };
+    // 1500 bytes take 1 ms at 12 Mbit/s and 2 ms at 6 Mbit/s.
+    assert_eq!(empty(""), 21.0);
+    assert_eq!(empty("access = { delay = \"5ms\" }"), 31.0);
+    assert_eq!(empty("access = { rate = \"6mbit\", delay = \"5ms\" }"), 33.0);
+}

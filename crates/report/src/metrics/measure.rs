@@ -139,7 +139,7 @@ impl<'a> Measurement<'a> {
     }
 
     /// The round trip of the empty path for a full packet, in milliseconds; in a graph that of the
-    /// first flow.
+    /// first flow. The first flow's own link is in it.
     fn empty_rtt_ms(&self) -> f64 {
         let config = &self.scenario.config;
         let uplink = config.links.len();
@@ -150,7 +150,10 @@ impl<'a> Measurement<'a> {
         let passed = route.there.iter().chain(&route.back);
         let delays = passed.map(|i| config.link(*i).least_delay());
         let delay = delays.fold(Duration::ZERO, |sum, d| sum + d);
+        let own = config.flows.first().and_then(|flow| flow.access).map(|access| access.link());
+        let delay = own.iter().fold(delay, |sum, own| sum + own.least_delay() + own.least_delay());
         let there = route.there.iter().flat_map(|i| &config.link(*i).row);
+        let there = there.chain(own.iter().flat_map(|own| &own.row));
         let wires = there.filter_map(|e| match e {
             ElementConfig::Bottleneck { rate: RateConfig::Constant(rate), .. } => Some(rate),
             _ => None,

@@ -25,6 +25,12 @@ const PACKET_BYTES: f64 = 600.0;
 /// A flow with its controller.
 const FLOW_BYTES: f64 = 8000.0;
 
+/// Both directions of a sender's own link.
+const ACCESS_BYTES: f64 = 3000.0;
+
+/// A link of a route: in the list of routes, once more while they are made, and in the simulator.
+const HOP_BYTES: f64 = 24.0;
+
 /// A write of an application that was not sent.
 const WRITE_BYTES: f64 = 50.0;
 
@@ -276,6 +282,8 @@ fn parts(scenario: &Scenario, moments: usize) -> Vec<Part> {
     let mut wanted = vec![0.0_f64; links.len()];
     // The longest delay of a receiver's host, and its flow.
     let mut hosts = vec![(0.0_f64, 0); links.len()];
+    // Those that have links of their own, by the slowest link of their route.
+    let mut access: Vec<Vec<OwnLink>> = (0..links.len()).map(|_| Vec::new()).collect();
     for (i, flow) in config.flows.iter().enumerate() {
         let route = config.route(flow);
         let of_flow = route.there.iter().copied();
@@ -294,7 +302,12 @@ fn parts(scenario: &Scenario, moments: usize) -> Vec<Part> {
         smallest[slowest] = smallest[slowest].min(packet);
         wanted[slowest] += OVERSHOOT * most_of(flow);
         parts.extend(of_flow_alone(flow, i, link, rtt, end, copies));
+        access[slowest].extend(OwnLink::of(flow, i, rtt, end));
     }
+    for (own, link) in access.into_iter().zip(&links) {
+        parts.extend(of_own_links(own, link, copies));
+    }
+    parts.push(part(HOP_BYTES * hops(scenario), "flow", "routes are long and change often"));
     for (i, (held, packet)) in held.iter().zip(&smallest).enumerate() {
         let arrives = OVERSHOOT * links[i].rate * end;
         let packets = held.min(arrives).min(wanted[i]) / packet * copies;
@@ -355,6 +368,51 @@ fn parts(scenario: &Scenario, moments: usize) -> Vec<Part> {
 fn rtt_of(links: &[Hold], route: &Route, all: f64) -> f64 {
     let passed = route.there.iter().chain(&route.back);
     passed.map(|i| links[*i].delay).sum::<f64>().min(all)
+}
+
+/// The links of all routes, as often as flows have them.
+fn hops(scenario: &Scenario) -> f64 {
+    let config = &scenario.config;
+    let length = |route: &Route| (route.there.len() + route.back.len()) as f64;
+    let of_flows = config.flows.iter().filter_map(|flow| flow.route);
+    let used = of_flows.chain(config.reroutes.iter().map(|change| change.route));
+    used.map(|route| length(&config.routes[route])).sum()
+}
+
+/// A flow's own link.
+struct OwnLink {
+    flow: usize,
+    rate: f64,
+    /// What the flow has under way where this link slows it down.
+    packets: f64,
+}
+
+impl OwnLink {
+    fn of(flow: &FlowConfig, i: usize, rtt: f64, end: f64) -> Option<Self> {
+        let Hold { rate, buffer, .. } = Hold::of(&flow.access?.link());
+        let held = match rate {
+            rate if rate.is_finite() => (rate * rtt + buffer).min(rate * end).min(most_of(flow)),
+            _ => 0.0,
+        };
+        Some(Self { flow: i, rate, packets: OVERSHOOT * held / f64::from(flow.cc.smss.max(1)) })
+    }
+}
+
+/// Memory for the own links of flows that meet in `link`. It is what slows flows down as soon as
+/// their own links let more through in all: the slowest of them count, as far as it has room.
+fn of_own_links(mut own: Vec<OwnLink>, link: &Hold, copies: f64) -> Option<Part> {
+    own.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+    let mut through = 0.0;
+    let slow = own.iter().take_while(|one| {
+        let has_room = through < link.rate;
+        through += one.rate;
+        has_room
+    });
+    let packets = slow.map(|one| one.packets).sum::<f64>() * copies;
+    let most = own.iter().max_by(|a, b| a.packets.total_cmp(&b.packets))?.flow;
+    let bytes = ACCESS_BYTES * own.len() as f64 + PACKET_BYTES * packets;
+    let why = format!("some {} packets are on their way over links of their own", count(packets));
+    Some(part(bytes, format!("flow[{most}].access"), why))
 }
 
 /// The most that a flow has under way, whatever its algorithm does.

@@ -4,6 +4,8 @@
 //! One link there and one back need none of this ([`SimConfig::is_plain`]) and have a shorter way,
 //! in `events`.
 
+use std::cmp::Ordering;
+
 use fullpipe_cc::Instant;
 use fullpipe_path::{ConfigError, Ecn, Event};
 use fullpipe_traffic::Direction;
@@ -161,7 +163,10 @@ impl Sim {
         if d.corrupted {
             return;
         }
-        link.count(&d);
+        // No figure is of a sender's own link.
+        if number <= graph.uplink {
+            link.count(&d);
+        }
         let (flows, parents) = (self.flows.len(), &self.parents);
         if let Load::Data(data) = &d.payload.load {
             link.count_of(|| owner(flows, parents, data.flow), &d);
@@ -193,9 +198,12 @@ impl Sim {
         // A dropped packet is the link's business, and the sender's loss detection's.
         let _ = path.send(self.now, header(flow, wire_bytes, ecn), parcel);
         // Behind another packet it changes nothing yet.
-        let due = path.next_event();
-        if due != before {
-            self.timers.set(link, nanos(due));
+        let (before, due) = (nanos(before), nanos(path.next_event()));
+        match due.cmp(&before) {
+            Ordering::Equal => {}
+            // Needs no look at other timers, and is what an empty link does.
+            Ordering::Less => self.timers.arm(link, Instant::from_nanos(due)),
+            Ordering::Greater => self.timers.set(link, due),
         }
     }
 

@@ -369,7 +369,7 @@ enum fullpipe_status fullpipe_ready_at(struct fullpipe_controller *cc,
                                        uint64_t bytes,
                                        uint64_t *out);
 
-// Writes the rate, in bytes per second, that an application may plan with, such as a video encoder:
+// Writes the rate, in bytes per second, that an application may plan with, as a video encoder:
 // what the path has carried so far, with headers and retransmissions. FULLPIPE_NONE before the
 // first round trip. BBR: the model's bandwidth; other algorithms: window over smoothed round-trip
 // time, in slow start half of it.

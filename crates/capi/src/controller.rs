@@ -203,7 +203,7 @@ pub unsafe extern "C" fn fullpipe_ready_at(
     unsafe { ask(cc, out, |cc| cc.ready_at(Instant::from_nanos(now), bytes).as_nanos()) }
 }
 
-/// Writes the rate, in bytes per second, that an application may plan with, such as a video encoder:
+/// Writes the rate, in bytes per second, that an application may plan with, as a video encoder:
 /// what the path has carried so far, with headers and retransmissions. FULLPIPE_NONE before the
 /// first round trip. BBR: the model's bandwidth; other algorithms: window over smoothed round-trip
 /// time, in slow start half of it.

@@ -75,6 +75,19 @@ class Controller:
         return self._native.pacing_bps
 
     @property
+    def send_rate_estimate_bps(self) -> int | None:
+        """The rate in bit/s that an application may plan with; None before the first round trip."""
+        return self._native.send_rate_estimate_bps
+
+    def probe_bandwidth(self, now_ns: int, target_bps: int) -> str:
+        """Asks whether the path carries ``target_bps``, for an application that would send more.
+
+        ``"reached"``: the estimate is at the target. ``"probing"``: offer what fills the target up, and ask again. Else
+        the reason why not now, such as ``"too_soon"``.
+        """
+        return self._native.probe_bandwidth(now_ns, target_bps)
+
+    @property
     def state(self) -> str:
         """State of the algorithm, in the draft's spelling."""
         return self._native.state

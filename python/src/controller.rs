@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use fullpipe_cc::{Config, Duration, Instant, PacketState, Rate, RttSample, SendDecision};
+use fullpipe_cc::{
+    BandwidthProbe, Config, Duration, Instant, PacketState, Rate, RttSample, SendDecision,
+};
 use fullpipe_scenario::Cc;
 use pyo3::prelude::*;
 
@@ -119,6 +121,24 @@ impl Controller {
     #[getter]
     fn pacing_bps(&self) -> Option<u64> {
         self.controller.pacing_rate().map(Rate::as_bits_per_sec)
+    }
+
+    /// The rate in bit/s that an application may plan with; None before the first round trip.
+    #[getter]
+    fn send_rate_estimate_bps(&self) -> Option<u64> {
+        self.controller.send_rate_estimate().map(Rate::as_bits_per_sec)
+    }
+
+    /// Asks whether the path carries `target_bps`: "reached", "probing", or the reason why not now.
+    fn probe_bandwidth(&mut self, now_ns: u64, target_bps: u64) -> PyResult<&'static str> {
+        let target = Rate::from_bits_per_sec(target_bps);
+        let answer = self.call(|cc| cc.probe_bandwidth(Instant::from_nanos(now_ns), target))?;
+        Ok(match answer {
+            BandwidthProbe::Reached => "reached",
+            BandwidthProbe::Probing => "probing",
+            BandwidthProbe::NotNow(reason) => reason.name(),
+            _ => "other",
+        })
     }
 
     /// State of the algorithm, in the draft's spelling.

@@ -65,6 +65,9 @@ def test_a_controller_finds_the_rate_of_a_path():
     assert cc.state.startswith("ProbeBW"), cc.state
     max_bw = snapshot["bbr"]["max_bw"] * 8
     assert max_bw == pytest.approx(10e6 * 1200 / 1228, rel=0.03)
+    assert cc.send_rate_estimate_bps == pytest.approx(max_bw, rel=0.03)
+    assert cc.probe_bandwidth(10**12, 5_000_000) == "reached"
+    assert cc.probe_bandwidth(10**12, 50_000_000) in ("probing", "draining", "probe_rtt", "too_soon")
     assert cc.pacing_bps > 5e6 and cc.cwnd > 10_000 and cc.inflight > 0
     assert ping("cubic").state in ("SlowStart", "ConservativeSlowStart", "CongestionAvoidance", "Recovery")
 

@@ -71,6 +71,28 @@ enum fullpipe_send_kind {
     FULLPIPE_SEND_KIND_CWND_LIMITED,
 };
 
+// The answer to an application that would send at a higher rate.
+enum fullpipe_bandwidth_probe {
+    // `fullpipe_send_rate_estimate` is at the target already.
+    FULLPIPE_BANDWIDTH_PROBE_REACHED,
+    // The algorithm takes more data now, and learns from it.
+    FULLPIPE_BANDWIDTH_PROBE_PROBING,
+    // Not now: no round trip is measured yet.
+    FULLPIPE_BANDWIDTH_PROBE_NO_ROUND_TRIP,
+    // Not now: the queue of an earlier probe, or of Startup, is not empty yet.
+    FULLPIPE_BANDWIDTH_PROBE_DRAINING,
+    // Not now: BBR measures the round trip of the empty path.
+    FULLPIPE_BANDWIDTH_PROBE_PROBE_RTT,
+    // Not now: a loss-based algorithm recovers from a loss or a mark.
+    FULLPIPE_BANDWIDTH_PROBE_CONGESTION,
+    // Not now: the newest probe was too short a time ago.
+    FULLPIPE_BANDWIDTH_PROBE_TOO_SOON,
+    // Never: the target is above `max_pacing_rate`, or the rate is fixed.
+    FULLPIPE_BANDWIDTH_PROBE_LIMIT,
+    // Not now, for a reason that this interface has no name for.
+    FULLPIPE_BANDWIDTH_PROBE_OTHER,
+};
+
 // The state of an algorithm. BBR's states carry the draft's names.
 enum fullpipe_state {
     // BBR: doubling the rate each round.
@@ -346,6 +368,20 @@ enum fullpipe_status fullpipe_ready_at(struct fullpipe_controller *cc,
                                        uint64_t now,
                                        uint64_t bytes,
                                        uint64_t *out);
+
+// Writes the rate, in bytes per second, that an application may plan with, as a video encoder:
+// what the path has carried so far, with headers and retransmissions. FULLPIPE_NONE before the
+// first round trip. BBR: the model's bandwidth; other algorithms: window over smoothed round-trip
+// time, in slow start half of it.
+enum fullpipe_status fullpipe_send_rate_estimate(struct fullpipe_controller *cc, uint64_t *out);
+
+// Asks whether the path carries `target` bytes per second, for an application that would send more
+// than it does. At FULLPIPE_BANDWIDTH_PROBE_PROBING it offers what fills the target up, such as
+// padding or redundant data, and asks again a few times in a round trip.
+enum fullpipe_status fullpipe_probe_bandwidth(struct fullpipe_controller *cc,
+                                              uint64_t now,
+                                              uint64_t target,
+                                              enum fullpipe_bandwidth_probe *out);
 
 // Writes the window, the bytes in flight, the pacing rate and the quantum.
 enum fullpipe_status fullpipe_get_control(struct fullpipe_controller *cc,

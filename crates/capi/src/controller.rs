@@ -3,7 +3,7 @@
 use core::ffi::{CStr, c_char};
 use core::ptr;
 
-use fullpipe_cc::{Algorithm, Controller, Instant, SendDecision};
+use fullpipe_cc::{Algorithm, Controller, Instant, NotNow, Rate, SendDecision};
 
 use crate::FULLPIPE_NONE;
 use crate::config::{Config, ack_frequency};
@@ -33,6 +33,47 @@ pub struct SendAdvice {
     pub quantum: u64,
     /// Time of the next send, for FULLPIPE_SEND_KIND_AT; else 0.
     pub at: u64,
+}
+
+/// The answer to an application that would send at a higher rate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub enum BandwidthProbe {
+    /// `fullpipe_send_rate_estimate` is at the target already.
+    Reached,
+    /// The algorithm takes more data now, and learns from it.
+    Probing,
+    /// Not now: no round trip is measured yet.
+    NoRoundTrip,
+    /// Not now: the queue of an earlier probe, or of Startup, is not empty yet.
+    Draining,
+    /// Not now: BBR measures the round trip of the empty path.
+    ProbeRtt,
+    /// Not now: a loss-based algorithm recovers from a loss or a mark.
+    Congestion,
+    /// Not now: the newest probe was too short a time ago.
+    TooSoon,
+    /// Never: the target is above `max_pacing_rate`, or the rate is fixed.
+    Limit,
+    /// Not now, for a reason that this interface has no name for.
+    Other,
+}
+
+impl From<fullpipe_cc::BandwidthProbe> for BandwidthProbe {
+    fn from(answer: fullpipe_cc::BandwidthProbe) -> Self {
+        use fullpipe_cc::BandwidthProbe as Core;
+        match answer {
+            Core::Reached => Self::Reached,
+            Core::Probing => Self::Probing,
+            Core::NotNow(NotNow::NoRoundTrip) => Self::NoRoundTrip,
+            Core::NotNow(NotNow::Draining) => Self::Draining,
+            Core::NotNow(NotNow::ProbeRtt) => Self::ProbeRtt,
+            Core::NotNow(NotNow::Congestion) => Self::Congestion,
+            Core::NotNow(NotNow::TooSoon) => Self::TooSoon,
+            Core::NotNow(NotNow::Limit) => Self::Limit,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// Control parameters.
@@ -160,6 +201,32 @@ pub unsafe extern "C" fn fullpipe_ready_at(
 ) -> Status {
     // SAFETY: the caller's guarantee for both.
     unsafe { ask(cc, out, |cc| cc.ready_at(Instant::from_nanos(now), bytes).as_nanos()) }
+}
+
+/// Writes the rate, in bytes per second, that an application may plan with, as a video encoder:
+/// what the path has carried so far, with headers and retransmissions. FULLPIPE_NONE before the
+/// first round trip. BBR: the model's bandwidth; other algorithms: window over smoothed round-trip
+/// time, in slow start half of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fullpipe_send_rate_estimate(cc: *mut Handle, out: *mut u64) -> Status {
+    let rate = |rate: Rate| rate.as_bytes_per_sec();
+    // SAFETY: the caller's guarantee for both.
+    unsafe { ask(cc, out, |cc| cc.send_rate_estimate().map_or(FULLPIPE_NONE, rate)) }
+}
+
+/// Asks whether the path carries `target` bytes per second, for an application that would send more
+/// than it does. At FULLPIPE_BANDWIDTH_PROBE_PROBING it offers what fills the target up, such as
+/// padding or redundant data, and asks again a few times in a round trip.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fullpipe_probe_bandwidth(
+    cc: *mut Handle,
+    now: u64,
+    target: u64,
+    out: *mut BandwidthProbe,
+) -> Status {
+    let target = Rate::from_bytes_per_sec(target);
+    // SAFETY: the caller's guarantee for both.
+    unsafe { ask(cc, out, |cc| cc.probe_bandwidth(Instant::from_nanos(now), target).into()) }
 }
 
 /// Writes the window, the bytes in flight, the pacing rate and the quantum.

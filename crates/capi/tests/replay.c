@@ -109,6 +109,17 @@ static enum fullpipe_status event(const char *word, struct fullpipe_config *conf
         enum fullpipe_status status = fullpipe_ready_at(cc, now, number(), &at);
         printf("%" PRIu64 " ", at);
         return status;
+    } else if (!strcmp(word, "estimate")) {
+        uint64_t rate;
+        enum fullpipe_status status = fullpipe_send_rate_estimate(cc, &rate);
+        printf("%" PRIu64 " ", rate);
+        return status;
+    } else if (!strcmp(word, "probe")) {
+        uint64_t now = number();
+        enum fullpipe_bandwidth_probe answer;
+        enum fullpipe_status status = fullpipe_probe_bandwidth(cc, now, number(), &answer);
+        printf("%d ", (int)answer);
+        return status;
     } else if (!strcmp(word, "sent")) {
         uint64_t now = number();
         if (sent == MAX_PACKETS)

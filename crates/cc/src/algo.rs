@@ -4,6 +4,7 @@
 //! The algorithms of this crate are written against it, and so are those of others: see
 //! `CustomAlgorithm` (feature `custom`).
 
+use crate::bandwidth::NotNow;
 use crate::conn::Conn;
 use crate::sampler::{PacketState, RateSample};
 use crate::snapshot::Snapshot;
@@ -72,6 +73,11 @@ pub trait CongestionControl {
     /// is written meanwhile.
     fn send_buffer_windows(&self) -> u64 {
         2
+    }
+    /// An application would send more than it does, and asks for a probe of the bandwidth; or the
+    /// reason why there is none now. A window that grows when it is full needs nothing but the data.
+    fn request_probe(&mut self, conn: &Conn, _now: Instant) -> Result<(), NotNow> {
+        if conn.in_recovery() { Err(NotNow::Congestion) } else { Ok(()) }
     }
     /// All that the algorithm believes; [`Snapshot::of`] has what all share.
     fn snapshot(&self, conn: &Conn) -> Snapshot;

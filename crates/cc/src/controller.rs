@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::algo::CongestionControl;
+use crate::bandwidth::NotNow;
 #[cfg(feature = "bbr1")]
 use crate::bbr1::Bbr1;
 #[cfg(any(
@@ -549,6 +550,15 @@ impl Controller {
         return self.resume.is_some();
         #[cfg(not(feature = "careful-resume"))]
         false
+    }
+
+    pub(crate) fn conn(&self) -> &Conn {
+        &self.conn
+    }
+
+    #[cold]
+    pub(crate) fn request_probe(&mut self, now: Instant) -> Result<(), NotNow> {
+        each!(&mut self.algo, a => a.request_probe(&self.conn, now))
     }
 
     /// Every model variable, by the draft's name.

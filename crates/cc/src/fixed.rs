@@ -1,9 +1,10 @@
 //! A fixed rate and a window that never limits: for measuring pacers and paths.
 
 use crate::algo::CongestionControl;
+use crate::bandwidth::NotNow;
 use crate::conn::{Conn, INFINITE, MAX_QUANTUM};
 use crate::snapshot::{Snapshot, State};
-use crate::units::{Duration, Rate};
+use crate::units::{Duration, Instant, Rate};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Fixed {
@@ -28,6 +29,10 @@ impl Fixed {
 impl CongestionControl for Fixed {
     fn wants_ecn(&self) -> bool {
         false
+    }
+
+    fn request_probe(&mut self, _: &Conn, _: Instant) -> Result<(), NotNow> {
+        Err(NotNow::Limit)
     }
 
     fn snapshot(&self, conn: &Conn) -> Snapshot {

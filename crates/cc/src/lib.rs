@@ -58,6 +58,18 @@ extern crate alloc;
 extern crate std;
 
 mod algo;
+mod bandwidth;
+#[cfg(all(
+    test,
+    feature = "bbr3",
+    feature = "bbr3x",
+    feature = "bbr3-linux",
+    feature = "bbr1",
+    feature = "cubic",
+    feature = "reno",
+    feature = "prague"
+))]
+mod bandwidth_tests;
 #[cfg(feature = "bbr1")]
 mod bbr1;
 #[cfg(any(
@@ -100,6 +112,7 @@ mod test_link;
 pub mod units;
 
 pub use algo::{Congestion, CongestionControl, Marks};
+pub use bandwidth::{BandwidthProbe, NotNow};
 pub use config::{
     AckFrequency, Algorithm, Amendment, Amendments, CREDIT_TIME, Config, CubicRules, StartupGains,
     SwiftOptions, Transport, UnknownAlgorithm, UnknownAmendment,

@@ -24,6 +24,7 @@ mod tests;
 mod window;
 
 use crate::algo::{Congestion, CongestionControl};
+use crate::bandwidth::NotNow;
 use crate::config::Config;
 use crate::conn::{Conn, MarksAre};
 use crate::filter::RoundMax;
@@ -260,6 +261,15 @@ impl CongestionControl for Bbr1 {
     /// Linux's BBRv1 does not answer marks.
     fn wants_ecn(&self) -> bool {
         false
+    }
+
+    /// A phase in eight of ProbeBW is a probe, and nothing moves it.
+    fn request_probe(&mut self, _: &Conn, _: Instant) -> Result<(), NotNow> {
+        match self.state {
+            State::Drain => Err(NotNow::Draining),
+            State::ProbeRtt => Err(NotNow::ProbeRtt),
+            _ => Ok(()),
+        }
     }
 
     /// As Linux: a flight that recovers is twice its window, and one is written meanwhile.

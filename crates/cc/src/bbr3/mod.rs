@@ -38,6 +38,7 @@ mod swift_tests;
 mod tests;
 
 use crate::algo::{Congestion, CongestionControl};
+use crate::bandwidth::NotNow;
 use crate::config::{Amendment, Config, StartupGains};
 use crate::conn::{Conn, INFINITE, MarksAre};
 use crate::rng::Rng;
@@ -365,6 +366,10 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
     /// ECN.
     fn wants_ecn(&self) -> bool {
         F::ecn(&self.own).is_none_or(|ecn| ecn.is_on())
+    }
+
+    fn request_probe(&mut self, _: &Conn, now: Instant) -> Result<(), NotNow> {
+        self.bring_probe_forward(now)
     }
 
     /// As Linux: a flight that recovers is twice its window, and one is written meanwhile.

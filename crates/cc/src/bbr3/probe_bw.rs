@@ -5,6 +5,7 @@ use super::params::{
     Flavour, MAX_PROBE_UP_ROUNDS, PROBE_ROUNDS_RANDOM, PROBE_WAIT_RANDOM, RENO_ROUNDS,
 };
 use super::{AckPhase, Bbr3, TooHigh};
+use crate::bandwidth::NotNow;
 use crate::conn::{Conn, INFINITE};
 use crate::sampler::RateSample;
 use crate::snapshot::State;
@@ -147,6 +148,29 @@ impl<F: Flavour> Bbr3<F> {
     /// starts REFILL.
     fn is_time_to_probe_bw(&self, conn: &Conn, now: Instant) -> bool {
         now > self.bw_probe_time || self.is_reno_coexistence_probe_time(conn)
+    }
+
+    /// An application asks for a probe: the wait before the next one ends now, and the next ACK of
+    /// CRUISE goes by IsTimeToProbeBW(). Ours; the rest of the probe is the draft's.
+    ///
+    /// Half of the wait stays, so that a flow whose application asks all the time leaves others at
+    /// least half of the time that they would have without it; after a probe with too much loss the
+    /// whole wait does.
+    #[cold]
+    pub(super) fn bring_probe_forward(&mut self, now: Instant) -> Result<(), NotNow> {
+        match self.state {
+            State::Startup | State::ProbeBwRefill | State::ProbeBwUp => return Ok(()),
+            State::ProbeRtt => return Err(NotNow::ProbeRtt),
+            State::ProbeBwCruise => {}
+            _ => return Err(NotNow::Draining),
+        }
+        let half = Duration::from_nanos(self.bw_probe_wait.as_nanos() / 2);
+        let stays = if self.prev_probe_too_high { Duration::ZERO } else { half };
+        if now + stays < self.bw_probe_time {
+            return Err(NotNow::TooSoon);
+        }
+        self.bw_probe_time = self.bw_probe_time.min(now);
+        Ok(())
     }
 
     /// PickProbeWait(), "Design Considerations for Choosing Constant Parameters".

@@ -4,6 +4,7 @@ mod aggregation;
 mod algorithms;
 mod analytic;
 mod aqm;
+mod bandwidth;
 mod data_center;
 mod examples;
 mod graph;

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 
 use fullpipe_cc::{
-    AckBatch, AckFrequency, Config, Controller, Duration, Instant, PacketState, Rate, RttSample,
-    SendDecision,
+    AckBatch, AckFrequency, BandwidthProbe, Config, Controller, Duration, Instant, NotNow,
+    PacketState, Rate, RttSample, SendDecision,
 };
 use fullpipe_path::{Event, Link, Path, Probability, QueueLimit};
 
@@ -20,8 +20,10 @@ const COARSE: Duration = Duration::from_millis(25);
 const COARSE_FROM: Instant = Instant::from_nanos(10_500_000_000);
 
 /// The events of a trace, and the words of a batch.
-pub(crate) const KINDS: [&str; 25] = [
+pub(crate) const KINDS: [&str; 27] = [
     "new ",
+    "estimate",
+    "probe ",
     "ready_at ",
     "can_send ",
     "sent ",
@@ -195,6 +197,22 @@ impl Flow {
         let now = self.now.as_nanos();
         let ready = self.cc.ready_at(self.now, 4_800).as_nanos();
         self.note(&format!("ready_at {now} 4800"), &format!("{ready} "));
+        let estimate = self.cc.send_rate_estimate();
+        let estimate = estimate.map_or(u64::MAX, Rate::as_bytes_per_sec);
+        self.note("estimate", &format!("{estimate} "));
+        let target = self.cc.snapshot().delivered;
+        let answer = match self.cc.probe_bandwidth(self.now, Rate::from_bytes_per_sec(target)) {
+            BandwidthProbe::Reached => 0,
+            BandwidthProbe::Probing => 1,
+            BandwidthProbe::NotNow(NotNow::NoRoundTrip) => 2,
+            BandwidthProbe::NotNow(NotNow::Draining) => 3,
+            BandwidthProbe::NotNow(NotNow::ProbeRtt) => 4,
+            BandwidthProbe::NotNow(NotNow::Congestion) => 5,
+            BandwidthProbe::NotNow(NotNow::TooSoon) => 6,
+            BandwidthProbe::NotNow(NotNow::Limit) => 7,
+            _ => 8,
+        };
+        self.note(&format!("probe {now} {target}"), &format!("{answer} "));
         let decision = self.cc.can_send(self.now);
         let answer = match decision {
             SendDecision::Now { quantum } => format!("now {quantum} 0 "),

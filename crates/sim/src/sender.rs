@@ -497,8 +497,7 @@ impl Sender {
         batch.ack_delay(ack.ack_delay);
         batch.ce(marked);
         if news.repaired_loss {
-            // Congestion without a packet that leaves the flight now, as a mark is.
-            batch.ce(1);
+            batch.repaired_loss();
             self.stats.lost_packets += 1;
             self.stats.lost_bytes += u64::from(self.payload);
         }

@@ -2,10 +2,11 @@
 
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
 use fullpipe_path::{
-    CoDelConfig, DualPi2Config, Ecn, ElementConfig, Link, PathConfig, Probability, QueueConfig,
-    QueueLimit,
+    CoDelConfig, DualPi2Config, Ecn, ElementConfig, Link, LossConfig, PathConfig, Probability,
+    QueueConfig, QueueLimit,
 };
 use fullpipe_sim::{FlowConfig, Sim, SimConfig};
+use fullpipe_traffic::Application;
 
 fn at(secs: u64) -> Instant {
     Instant::default() + Duration::from_secs(secs)
@@ -97,7 +98,8 @@ fn prague_gives_way_to_cubic_in_a_classic_queue() {
 #[test]
 fn a_sender_stops_where_the_field_is_changed() {
     let none = || QueueConfig::TailDrop(QueueLimit::Packets(200));
-    for algorithm in [Algorithm::Prague, Algorithm::Cubic, Algorithm::Bbr3Linux] {
+    let [cubic, bbr3] = [Algorithm::Cubic, Algorithm::Bbr3];
+    for algorithm in [Algorithm::Prague, cubic, bbr3, Algorithm::Bbr3Linux] {
         for flow in [low_latency(algorithm, 1), {
             let tcp = FlowConfig::tcp_bulk(algorithm, 1);
             FlowConfig { ecn: Ecn::Ect1, cc: fullpipe_cc::Config { ecn: true, ..tcp.cc }, ..tcp }
@@ -136,6 +138,31 @@ fn flows_that_come_late_into_a_marked_queue_go_on_with_ecn() {
     let share = late as f64 / all as f64;
     println!("the five have {:.1} % of the link", 100.0 * share);
     assert!(share < 2.0 * 5.0 / 155.0, "the five have {share} of the link");
+}
+
+/// RFC 8985 section 7.4.2: the last packet is lost, and TCP's probe repairs it. Prague's window is
+/// halved as by any loss, and alpha knows of no mark.
+#[test]
+fn a_loss_that_the_probe_repaired_is_no_mark() {
+    let after = |listed: Vec<u64>| {
+        let tcp = FlowConfig::tcp_bulk(Algorithm::Prague, 1);
+        let cc = fullpipe_cc::Config { ecn: true, ..tcp.cc };
+        let application = Application::Bytes(100_000);
+        let flow = FlowConfig { ecn: Ecn::Ect1, cc, application, ..tcp };
+        let queue = QueueConfig::TailDrop(QueueLimit::Packets(200));
+        let loss = ElementConfig::Loss(LossConfig::Listed(listed));
+        let mut sim = sim(50, 20, queue, Some(loss), vec![flow]);
+        sim.run_until(at(2));
+        (sim.flow(0).stats(), sim.flow(0).snapshot())
+    };
+    let (stats, whole) = after(Vec::new());
+    assert_eq!(stats.lost_packets, 0);
+    let (stats, repaired) = after(vec![stats.sent_packets - 1]);
+    assert_eq!(stats.lost_packets, 1);
+    // The last packet did not let the window grow before.
+    let halves = (whole.cwnd - 2 * 1500) / 2..=whole.cwnd / 2;
+    assert!(halves.contains(&repaired.cwnd), "from {} to {}", whole.cwnd, repaired.cwnd);
+    assert_eq!((whole.ecn_alpha, repaired.ecn_alpha), (None, None));
 }
 
 /// Thirty flows that start within 30 ms into a queue that marks from 242 us on: some meet nothing

@@ -244,6 +244,17 @@ impl Conn {
         self.sampler.count_marks(packets, as_lost);
     }
 
+    /// A loss that no packet shows: it counts in RS.lost as a mark does.
+    #[cold]
+    pub(crate) fn count_repaired_loss(&mut self) {
+        self.sampler.count_marks(0, self.smss);
+    }
+
+    /// True if the algorithm has no other answer to a mark than to a loss.
+    pub(crate) const fn marks_are_losses(&self) -> bool {
+        matches!(self.marks, MarksAre::Losses)
+    }
+
     /// True if marks begin no episode of recovery.
     pub(crate) const fn marks_are_apart(&self) -> bool {
         #[cfg(feature = "prague")]

@@ -223,6 +223,10 @@ pub enum ElementConfig {
     /// With this probability a packet is marked with congestion experienced, if its transport is
     /// ECN-capable.
     Marking(Probability),
+    /// With this probability congestion experienced is written into a packet's ECN field whether or
+    /// not its transport is ECN-capable, as by a router that takes the field for a part of the type
+    /// of service. It is not counted as a mark.
+    Mangling(Probability),
     /// With this probability a packet's ECN field is cleared, as by a router that takes it for a
     /// part of the type of service: it goes on as one of a transport without ECN.
     Bleaching(Probability),
@@ -305,6 +309,7 @@ impl ElementConfig {
             Self::BlackholeSeries(_)
             | Self::Corruption(_)
             | Self::Marking(_)
+            | Self::Mangling(_)
             | Self::Bleaching(_)
             | Self::Duplication(_)
             | Self::Delay(_)

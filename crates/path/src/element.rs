@@ -43,6 +43,7 @@ pub(crate) enum Element {
     Blackhole(Blackhole),
     Corruption(Probability, RandomSource),
     Marking(Probability, RandomSource),
+    Mangling(Probability, RandomSource),
     Bleaching(Probability, RandomSource),
     Duplication(Probability, RandomSource),
     Policer(TokenBucket),
@@ -62,6 +63,7 @@ impl Element {
             }
             ElementConfig::Corruption(probability) => Self::Corruption(probability, dice),
             ElementConfig::Marking(probability) => Self::Marking(probability, dice),
+            ElementConfig::Mangling(probability) => Self::Mangling(probability, dice),
             ElementConfig::Bleaching(probability) => Self::Bleaching(probability, dice),
             ElementConfig::Duplication(probability) => Self::Duplication(probability, dice),
             ElementConfig::Policer { rate, bucket_bytes } => {
@@ -107,6 +109,12 @@ impl Element {
             Self::Marking(probability, dice) => {
                 if dice.says(*probability) {
                     pool.mark(key);
+                }
+                Entry::Passed
+            }
+            Self::Mangling(probability, dice) => {
+                if dice.says(*probability) {
+                    pool[key].header.ecn = Ecn::Ce;
                 }
                 Entry::Passed
             }

@@ -58,6 +58,7 @@
 //! | `Blackhole` | nothing passes from a start to an end | |
 //! | `Corruption`, `Duplication` | a probability each; what is corrupted is delivered and says so | |
 //! | `Marking` | a probability; what is ECN-capable is marked as having met congestion | RFC 3168 |
+//! | `Mangling` | a probability; congestion experienced is written into any packet | RFC 9768 section 3.2.2.3 |
 //! | `Bleaching` | a probability; the ECN field is cleared | RFC 9000 section 13.4.2 |
 //! | `Policer` | passes while `bucket + rate x time` suffices, else is dropped | |
 //! | `Shaper` | the same, but waits | |

@@ -33,6 +33,7 @@ pub(super) enum Element {
     Blackhole(Repeated<Outage>),
     Corruption(Share),
     Marking(Share),
+    Mangling(Share),
     Bleaching(Share),
     Duplication(Share),
     Policer { rate: Speed, bucket: Size },
@@ -187,6 +188,7 @@ impl Element {
             Self::Blackhole(outages) => blackhole(outages, &format!("{field}.blackhole"))?,
             Self::Corruption(p) => ElementConfig::Corruption(p.0),
             Self::Marking(p) => ElementConfig::Marking(p.0),
+            Self::Mangling(p) => ElementConfig::Mangling(p.0),
             Self::Bleaching(p) => ElementConfig::Bleaching(p.0),
             Self::Duplication(p) => ElementConfig::Duplication(p.0),
             Self::Policer { rate, bucket } => {

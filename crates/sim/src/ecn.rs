@@ -2,25 +2,20 @@
 //! mark that a queue can have made.
 //!
 //! RFC 9000 section 13.4.2.1: of the packets that an ACK newly acknowledges each has to be counted,
-//! as ECT or as CE. One that is not was bleached. And no queue marks everything from the first
-//! packet on whatever the sender does: after a second and sixteen round trips of nothing but marks
-//! a router is taken for one that writes the field by mistake, as RFC 9768 section 3.2.2.3 has it
-//! for TCP. Either way the sender stops: its packets say no more that they can be marked, and marks
-//! mean nothing to it.
+//! as ECT or as CE; one that is not was bleached. And no packet may be counted that was not
+//! ECN-capable. Marks on all packets prove nothing: a flow that comes late into a queue which others
+//! keep above its threshold sees nothing else, whatever it does. A router that writes CE into the
+//! field by mistake writes it into packets that are not ECN-capable as well, which no queue does. So
+//! a sender that has had nothing but marks for some round trips sends packets of one round trip
+//! without ECN, and looks whether they are counted. RFC 9768 section 3.2.2.3 asks the same of TCP's
+//! SYN, which is not ECN-capable. Where the field is changed the sender stops: its packets say no
+//! more that they can be marked, and marks mean nothing to it.
 
-use fullpipe_cc::{Duration, Instant};
-
-/// Round trips with nothing but marks, from the first packet on, and the time of them. Flows that
-/// start into a queue of others, or all at once, have some, and those of which the least windows
-/// fill the queue have nothing else. So the sender must have come down to the least window of RFC
-/// 9002, and the packets must not wait: the smoothed round trip is at most an eighth above the
-/// shortest one. BBR, which keeps four packets in flight, does not conclude anything.
-const MARKED_ROUNDS: u32 = 16;
-const MARKED_TIME: Duration = Duration::from_secs(1);
-/// Packets of a round trip with the least window, and one more for an ACK that came late.
-const LEAST_WINDOW: u64 = 3;
-/// Fewer packets than these say nothing: two a round trip.
-const LEAST_PACKETS: u64 = 32;
+/// Round trips with nothing but marks, from the first packet on, after which the sender asks.
+const MARKED_ROUNDS: u32 = 8;
+/// Questions in succession of which all packets were counted, and which so end ECN. One may be wrong
+/// where the network doubles packets.
+const QUESTIONS: u32 = 3;
 
 /// The sender's account.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,63 +25,93 @@ pub(crate) struct Validation {
     acked: u64,
     counted: u64,
     marked: u64,
+    /// Packets that left without ECN in questions that are over.
+    asked: u64,
     /// The first packet of the next round, while everything was marked so far.
     round_end: u64,
-    /// The time since which rounds have the least window and no wait, and their number.
-    begun: Instant,
     marked_rounds: u32,
-    has_unmarked: bool,
+    question: Question,
+    /// Questions so far of which all packets were counted.
+    counted_questions: u32,
+    /// The field arrives as it left: there was a packet without a mark, or an honest answer.
+    is_sound: bool,
     has_failed: bool,
 }
 
+/// Packets of a round trip that leave without ECN.
+#[derive(Clone, Copy, Debug, Default)]
+enum Question {
+    #[default]
+    None,
+    /// Packets leave without ECN, from this one on.
+    Leaving { first: u64 },
+    /// Those until this one left without ECN. Before the first of them was acknowledged so many
+    /// packets were acknowledged and counted.
+    Arriving { end: u64, acked: u64, counted: u64 },
+}
+
 impl Validation {
-    /// An ACK acknowledges `newly_acked` packets and has these counts. `largest` is the newest
-    /// packet that was acknowledged so far, `next` the one that will be sent next; `rtt` the smoothed
-    /// and the shortest round trip.
+    /// An ACK acknowledges `newly_acked` packets and has these counts, of ECT and CE together and of
+    /// CE. `largest` is the newest packet that was acknowledged so far, `next` the one that will be
+    /// sent next.
     #[inline]
     pub(crate) fn on_ack(
         &mut self,
-        now: Instant,
         newly_acked: u64,
         (counted, marked): (u64, u64),
         (largest, next): (u64, u64),
-        rtt: (Duration, Duration),
     ) {
+        let before = (self.acked, self.counted);
         self.acked += newly_acked;
         // ACKs overtake each other.
         self.counted = self.counted.max(counted);
         self.marked = self.marked.max(marked);
-        self.has_failed |= self.acked > self.counted;
-        if !self.has_unmarked {
-            self.look_for_unmarked(now, (largest, next), rtt);
+        if !self.is_sound {
+            self.look_for_unmarked(before, largest, next);
         }
+        self.has_failed |= self.acked > self.counted + self.asked;
     }
 
     #[cold]
-    fn look_for_unmarked(
-        &mut self,
-        now: Instant,
-        (largest, next): (u64, u64),
-        (smoothed, shortest): (Duration, Duration),
-    ) {
-        self.has_unmarked = self.marked < self.acked;
-        if self.has_unmarked || largest < self.round_end {
-            return;
+    fn look_for_unmarked(&mut self, (acked, counted): (u64, u64), largest: u64, next: u64) {
+        match self.question {
+            Question::None => self.count_round(largest, next),
+            Question::Leaving { first } if largest >= first => {
+                self.asked += next - first;
+                self.question = Question::Arriving { end: next, acked, counted };
+            }
+            Question::Arriving { end, acked, counted } if largest >= end => {
+                let is_counted = self.counted - counted >= self.acked - acked;
+                self.question = Question::None;
+                self.round_end = next;
+                self.is_sound = !is_counted;
+                self.counted_questions += 1;
+                self.has_failed |= is_counted && self.counted_questions >= QUESTIONS;
+            }
+            Question::Leaving { .. } | Question::Arriving { .. } => {}
         }
-        // The first round is of no window that answers a mark.
-        let is_least = self.round_end > 0 && next.saturating_sub(self.round_end) <= LEAST_WINDOW;
-        self.round_end = next;
-        if !is_least || smoothed.times(8) > shortest.times(9) {
-            (self.marked_rounds, self.begun) = (0, now);
-            return;
-        }
-        self.marked_rounds = self.marked_rounds.saturating_add(1);
-        self.has_failed |= self.marked_rounds >= MARKED_ROUNDS
-            && self.acked >= LEAST_PACKETS
-            && now.since(self.begun) >= MARKED_TIME;
     }
 
-    /// True if packets must say no more that they are ECN-capable.
+    fn count_round(&mut self, largest: u64, next: u64) {
+        self.is_sound = self.marked < self.acked - self.asked.min(self.acked);
+        if self.is_sound || largest < self.round_end {
+            return;
+        }
+        self.round_end = next;
+        self.marked_rounds = self.marked_rounds.saturating_add(1);
+        if self.marked_rounds > MARKED_ROUNDS {
+            self.question = Question::Leaving { first: next };
+        }
+    }
+
+    /// True if packets must say that they are not ECN-capable: the field is changed, or this is
+    /// asked.
+    #[inline]
+    pub(crate) const fn is_silent(&self) -> bool {
+        self.has_failed || matches!(self.question, Question::Leaving { .. })
+    }
+
+    /// True if the field is changed on the way: marks mean nothing.
     pub(crate) const fn has_failed(&self) -> bool {
         self.has_failed
     }
@@ -96,41 +121,89 @@ impl Validation {
 mod tests {
     use super::*;
 
-    /// Windows of so many packets, one each 100 ms, and an ACK for each packet. Of every ten packets
-    /// `counted` and `marked`.
-    fn after(rounds: u64, window: u64, (counted, marked): (u64, u64), queue_ms: u64) -> bool {
+    /// A path's account of rounds of so many packets, each with an ACK of its own; `changes` says what
+    /// becomes of a packet's field. The packets that left without ECN, and the state at the end.
+    fn after(
+        rounds: u64,
+        window: u64,
+        mut changes: impl FnMut(u64, Field) -> Field,
+    ) -> (u64, Validation) {
         let mut validation = Validation::default();
-        for pn in 0..window * rounds {
-            let so_far = |of_ten: u64| pn / 10 * of_ten + (pn % 10 + 1).min(of_ten);
-            let counts = (so_far(counted), so_far(marked));
-            let rtt = [100 + queue_ms, 100].map(Duration::from_millis);
-            let now = Instant::default() + Duration::from_millis(pn / window * 100);
-            validation.on_ack(now, 1, counts, (pn, (pn / window + 1) * window), rtt.into());
+        let mut sent: Vec<Field> = Vec::new();
+        let (mut counted, mut marked, mut without) = (0, 0, 0);
+        for round in 0..rounds {
+            for _ in 0..window {
+                let field = if validation.is_silent() { Field::NotEct } else { Field::Ect };
+                without += u64::from(field == Field::NotEct);
+                sent.push(field);
+            }
+            for pn in round * window..(round + 1) * window {
+                let field = changes(pn, sent[pn as usize]);
+                counted += u64::from(field != Field::NotEct);
+                marked += u64::from(field == Field::Ce);
+                validation.on_ack(1, (counted, marked), (pn, (round + 1) * window));
+            }
         }
-        validation.has_failed()
+        (without, validation)
+    }
+
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    enum Field {
+        NotEct,
+        Ect,
+        Ce,
+    }
+
+    /// A queue's mark.
+    fn mark(field: Field) -> Field {
+        if field == Field::Ect { Field::Ce } else { field }
     }
 
     #[test]
     fn a_packet_that_is_not_counted_ends_it() {
-        assert!(!after(100, 10, (10, 0), 0));
-        assert!(!after(100, 2, (10, 9), 0));
-        assert!(after(1, 10, (9, 0), 0));
+        let has_failed = |cleared: u64| {
+            let clear = |pn, field| if pn % 10 < cleared { Field::NotEct } else { field };
+            after(1, 10, clear).1.has_failed()
+        };
+        assert!(!has_failed(0));
+        assert!(has_failed(1));
     }
 
     #[test]
-    fn so_do_sixteen_round_trips_of_marks_alone_with_the_least_window() {
-        assert!(!after(16, 2, (10, 10), 0), "the end of the last one shows with the next one");
-        assert!(after(18, 2, (10, 10), 0));
-        assert!(!after(1_000, 2, (10, 10), 13), "a queue marks what waits in it");
-        assert!(!after(1_000, 4, (10, 10), 0), "the queue may be this sender's");
+    fn a_packet_without_a_mark_and_nothing_is_asked() {
+        let (without, validation) = after(1_000, 2, |pn, f| if pn == 15 { f } else { mark(f) });
+        assert_eq!((without, validation.has_failed()), (0, false));
+    }
+
+    #[test]
+    fn marks_on_all_that_can_be_marked_are_a_queues() {
+        for window in [1, 2, 4, 10] {
+            let (without, validation) = after(10_000, window, |_, field| mark(field));
+            assert!(!validation.has_failed() && !validation.is_silent(), "{window}");
+            assert_eq!(without, window, "one question, of one round trip");
+        }
+    }
+
+    #[test]
+    fn marks_on_what_cannot_be_marked_are_no_queues() {
+        for window in [1, 2, 4, 10] {
+            assert!(!after(8, window, |_, _| Field::Ce).1.has_failed(), "{window}");
+            assert!(after(30, window, |_, _| Field::Ce).1.has_failed(), "{window}");
+        }
+    }
+
+    #[test]
+    fn a_router_that_clears_the_field_after_a_question_is_noticed() {
+        let change = |pn, field| if pn < 200 { mark(field) } else { Field::NotEct };
+        assert!(!after(100, 2, change).1.has_failed());
+        assert!(after(105, 2, change).1.has_failed());
     }
 
     #[test]
     fn acks_that_overtake_each_other_are_no_failure() {
         let mut validation = Validation::default();
-        let rtt = (Duration::from_millis(1), Duration::from_millis(1));
-        validation.on_ack(Instant::default(), 8, (10, 0), (9, 20), rtt);
-        validation.on_ack(Instant::default(), 2, (2, 0), (9, 20), rtt);
+        validation.on_ack(8, (10, 0), (9, 20));
+        validation.on_ack(2, (2, 0), (9, 20));
         assert!(!validation.has_failed());
     }
 }

@@ -193,7 +193,14 @@ impl Flow {
     /// algorithm does not answer marks, or if the field is changed on the way (RFC 9000 section
     /// 13.4.2).
     pub fn ecn(&self) -> Ecn {
-        self.ecn
+        if self.sender.has_no_ecn() { Ecn::NotEct } else { self.ecn }
+    }
+
+    /// The same of the very next packet: none as well while the sender asks whether the field is
+    /// changed.
+    #[inline]
+    pub(crate) fn codepoint(&self) -> Ecn {
+        if self.sender.is_without_ecn() { Ecn::NotEct } else { self.ecn }
     }
 
     /// The packet that was sent last. Those of the connections of [`Application::ShortFlows`] are

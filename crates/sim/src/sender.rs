@@ -154,21 +154,24 @@ impl Sender {
         self.cc.wants_ecn()
     }
 
-    /// True if packets are not, or no more, ECN-capable: see [`Validation`].
+    /// True if packets leave, for now or for good, as not ECN-capable: see [`Validation`].
     #[inline]
-    pub(crate) fn has_no_ecn(&self) -> bool {
-        self.ecn.is_none_or(|ecn| ecn.has_failed())
+    pub(crate) fn is_without_ecn(&self) -> bool {
+        self.ecn.as_ref().is_none_or(Validation::is_silent)
     }
 
-    /// The newly marked packets of which an ACK tells that acknowledges so many; none if the field
-    /// is changed on the way.
+    /// True if the ECN field is changed on the way.
+    pub(crate) fn has_no_ecn(&self) -> bool {
+        self.ecn.as_ref().is_none_or(Validation::has_failed)
+    }
+
+    /// The newly marked packets of which an ACK tells that acknowledges so many, with `largest` the
+    /// newest packet so far; none if the field is changed on the way.
     #[inline]
-    fn newly_marked(&mut self, now: Instant, ack: &Ack, newly_acked: u64) -> u64 {
+    fn newly_marked(&mut self, ack: &Ack, newly_acked: u64, largest: u64) -> u64 {
         let Some(ecn) = &mut self.ecn else { return 0 };
         let counts = (ack.ecn_packets, ack.ce_packets);
-        let (flight, rtt) = (&self.flight, &self.flight.rtt);
-        let numbers = (flight.largest_acked(), flight.next_pn());
-        ecn.on_ack(now, newly_acked, counts, numbers, (rtt.smoothed(), rtt.min()));
+        ecn.on_ack(newly_acked, counts, (largest, self.flight.next_pn()));
         let marked = ack.ce_packets.saturating_sub(self.ce_packets);
         self.ce_packets = self.ce_packets.max(ack.ce_packets);
         if ecn.has_failed() { 0 } else { marked }
@@ -484,7 +487,7 @@ impl Sender {
             }
         }
         let flight = self.cc.inflight();
-        let marked = self.newly_marked(now, ack, self.flight.newly_acked());
+        let marked = self.newly_marked(ack, self.flight.newly_acked(), self.flight.largest_acked());
         let mut batch = self.cc.ack(now);
         self.flight.tell_acked(&mut batch);
         if let Some(rtt) = news.rtt {
@@ -494,8 +497,7 @@ impl Sender {
         batch.ack_delay(ack.ack_delay);
         batch.ce(marked);
         if news.repaired_loss {
-            // Congestion without a packet that leaves the flight now, as a mark is.
-            batch.ce(1);
+            batch.repaired_loss();
             self.stats.lost_packets += 1;
             self.stats.lost_bytes += u64::from(self.payload);
         }
@@ -525,7 +527,7 @@ impl Sender {
         ranges.forget_to(upto);
         self.pto_count = 0;
         self.flight.measure(now, upto - 1, delay);
-        let marked = self.newly_marked(now, ack, packets as u64);
+        let marked = self.newly_marked(ack, packets as u64, upto - 1);
         let mut batch = self.cc.ack(now);
         self.flight.take_oldest(packets, &mut batch);
         batch.receiver_delay(ack.receiver_delay);

@@ -34,6 +34,8 @@ struct Said {
     rtt: Option<RttSample>,
     inflight: Option<u64>,
     timeout: bool,
+    /// A loss was repaired that counts apart from marks.
+    has_repaired_loss: bool,
     /// The part of the round trip that the receiver's host took.
     #[cfg(feature = "bbr-swift")]
     receiver_delay: Duration,
@@ -59,6 +61,7 @@ impl<'a> AckBatch<'a> {
             rtt: None,
             inflight: None,
             timeout: false,
+            has_repaired_loss: false,
             #[cfg(feature = "bbr-swift")]
             receiver_delay: Duration::ZERO,
             #[cfg(feature = "bbr-swift")]
@@ -218,6 +221,18 @@ impl<'a> AckBatch<'a> {
         self.said.has_more |= packets > 0;
     }
 
+    /// A loss that a probe repaired and that nothing else shows, because the copy arrived in its
+    /// place (RFC 8985 section 7.4.2): congestion, though no packet leaves the flight as lost. To
+    /// an algorithm that answers marks in a way of its own it is a loss all the same.
+    #[inline]
+    pub fn repaired_loss(&mut self) {
+        if self.cc.conn.marks_are_losses() {
+            self.ce(1);
+        } else {
+            (self.said.has_repaired_loss, self.said.has_more) = (true, true);
+        }
+    }
+
     /// Sets the bytes in flight to the transport's own count after this ACK and its losses: for
     /// transports that drop packets from their count without saying so.
     #[inline]
@@ -316,6 +331,9 @@ impl Controller {
         if said.ce_packets > 0 {
             self.conn.count_marks(said.ce_packets);
         }
+        if said.has_repaired_loss {
+            self.conn.count_repaired_loss();
+        }
         if let Some(newest) = &said.newest {
             let mut rs = self.sample(&said, newest);
             #[cfg(feature = "careful-resume")]
@@ -352,7 +370,9 @@ impl Controller {
             now: said.now,
             newest: said.newest.as_ref(),
             newly_acked: said.newly_acked,
-            is_congested: said.newest_lost.is_some() || said.ce_packets > 0,
+            is_congested: said.newest_lost.is_some()
+                || said.ce_packets > 0
+                || said.has_repaired_loss,
             has_timed_out: said.timeout,
         });
     }
@@ -391,7 +411,10 @@ impl Controller {
     fn answer_congestion(&mut self, said: &Said, newest: &PacketState, rs: &RateSample) -> bool {
         // RFC 9002 appendix B.7 has marks be those of the newest packet of the ACK.
         let marked = (said.ce_packets > 0).then_some(newest.order());
-        let sent = match (said.newest_lost, marked) {
+        // What a probe repaired was sent no later.
+        let repaired = said.has_repaired_loss.then_some(newest.order());
+        let lost = repaired.or(said.newest_lost);
+        let sent = match (lost, marked) {
             (Some(lost), Some(_)) if self.conn.marks_are_apart() => lost,
             (Some(lost), Some(marked)) => lost.latest(marked),
             (Some(sent), None) | (None, Some(sent)) => sent,
@@ -403,7 +426,7 @@ impl Controller {
             newly_marked: said.ce_packets.saturating_mul(smss),
             marked: self.conn.sampler.marks_since(newest).saturating_mul(smss),
         });
-        self.on_congestion(said.now, sent, said.newest_lost.is_some(), marks)
+        self.on_congestion(said.now, sent, lost.is_some(), marks)
     }
 
     /// All losses and marks of one ACK or timer; `sent` is the newest of the packets. Returns

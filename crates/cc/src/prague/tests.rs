@@ -177,6 +177,24 @@ fn a_loss_halves_and_can_be_undone_beside_marks() {
     assert_eq!(rounds.cc.cwnd(), before);
 }
 
+/// A loss that a probe repaired is one, and no mark, of which alpha would take next to nothing.
+#[test]
+fn a_loss_that_a_probe_repaired_halves_and_leaves_alpha() {
+    let mut rounds = Rounds::new(100, MS.times(40), L4S());
+    rounds.go(1);
+    (0..60).for_each(|_| rounds.go(0));
+    let (before, alpha) = (rounds.cc.cwnd(), rounds.alpha_percent());
+    let flight = rounds.flight();
+    rounds.now += rounds.rtt;
+    let mut ack = rounds.cc.ack(rounds.now);
+    flight.iter().for_each(|p| ack.acked(p));
+    ack.repaired_loss();
+    ack.finish();
+    assert_eq!(rounds.cc.cwnd(), before / 2);
+    rounds.go(0);
+    assert!(rounds.alpha_percent() <= alpha && alpha < Some(10), "{alpha:?}");
+}
+
 /// A queue that marks from 1 ms on: the link is nearly full, and the queue hardly longer than that.
 #[test]
 fn a_step_of_one_millisecond_keeps_the_link_busy_and_the_queue_short() {

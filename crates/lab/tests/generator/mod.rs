@@ -239,6 +239,7 @@ fn element(chance: &mut Chance, ms: u64) -> String {
             ms / 2
         ),
         15 => format!("{{ loss_limited = {{ chance = \"{n}%\", in_a_row = {n} }} }}"),
+        16 if n > 10 => format!("{{ mangling = \"{n}%\" }}"),
         16 => format!("{{ marking = \"{n}%\" }}"),
         17 => format!("{{ bleaching = \"{n}%\" }}"),
         _ => format!("{{ aggregation = {{ interval = \"{n}ms\", burst = \"{n}0kB\" }} }}"),

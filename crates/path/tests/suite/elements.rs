@@ -275,6 +275,27 @@ fn a_path_clears_the_ecn_field_with_its_probability() {
     assert_eq!(path.stats().marked.packets, 0);
 }
 
+/// RFC 9768 section 3.2.2.3: what no queue does.
+#[test]
+fn a_path_writes_ce_into_any_packet_with_its_probability() {
+    const N: u64 = 10_000;
+    let mut path = path(vec![ElementConfig::Mangling(p(0.25))]);
+    for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
+        let written = (0..N).filter(|i| {
+            let header = Header { ecn, ..Header::from(100) };
+            path.send(at(*i), header, *i).expect("nothing is dropped");
+            let Some(Event::Delivered(out)) = path.poll(at(*i)) else {
+                panic!("it passes at once")
+            };
+            assert!([ecn, Ecn::Ce].contains(&out.ecn));
+            out.ecn == Ecn::Ce
+        });
+        let share = written.count() as f64 / N as f64;
+        assert!((share - 0.25).abs() < 0.03, "{ecn:?}: {share}");
+    }
+    assert_eq!(path.stats().marked.packets, 0, "no queue's marks");
+}
+
 #[test]
 fn corruption_and_duplication_have_their_probability() {
     const N: u64 = 100_000;

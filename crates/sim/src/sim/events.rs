@@ -211,9 +211,6 @@ impl Sim {
                 if let Some(rtt) = flow.sender.on_ack(now, ack, &mut flow.receiver) {
                     self.rtt_ns.of(whose).record(rtt.as_nanos());
                 }
-                if flow.ecn.is_capable() && flow.sender.has_no_ecn() {
-                    flow.ecn = Ecn::NotEct;
-                }
             }
         }
         // The host sends what it may when it gets to it.
@@ -359,7 +356,7 @@ impl Sim {
         if flow.way != DIRECT {
             return self.pump_away(i, probe);
         }
-        let (more, ecn) = (flow.header_bytes, flow.ecn);
+        let (more, ecn) = (flow.header_bytes, flow.codepoint());
         let path = &mut self.down.path;
         let mut is_new = false;
         let deadline = flow.sender.pump(now, probe, |pn, chunk, bytes| {

@@ -263,7 +263,7 @@ impl Sim {
         let graph = self.graph.as_deref_mut()?;
         let way = graph.ways.get(flow.way as usize)?;
         let (first, next) = (graph.hops[way.there as usize] as usize, way.there + 1);
-        let (number, more, ecn) = (way.data_number + i, flow.header_bytes, flow.ecn);
+        let (number, more, ecn) = (way.data_number + i, flow.header_bytes, flow.codepoint());
         let path = &mut graph.links[first].path;
         let mut is_new = false;
         let deadline = flow.sender.pump(now, probe, |pn, chunk, bytes| {

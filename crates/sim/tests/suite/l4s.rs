@@ -2,10 +2,11 @@
 
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
 use fullpipe_path::{
-    CoDelConfig, DualPi2Config, Ecn, ElementConfig, Link, PathConfig, Probability, QueueConfig,
-    QueueLimit,
+    CoDelConfig, DualPi2Config, Ecn, ElementConfig, Link, LossConfig, PathConfig, Probability,
+    QueueConfig, QueueLimit,
 };
 use fullpipe_sim::{FlowConfig, Sim, SimConfig};
+use fullpipe_traffic::Application;
 
 fn at(secs: u64) -> Instant {
     Instant::default() + Duration::from_secs(secs)
@@ -92,30 +93,25 @@ fn prague_gives_way_to_cubic_in_a_classic_queue() {
     assert!(with < without && with < 0.7, "{with}, {without}");
 }
 
-/// RFC 9000 section 13.4.2: a router that clears the field, or that marks each packet. The sender
-/// notices, its packets ask for marks no more, and it has the link as without ECN. BBR answers marks
-/// too little to tell.
+/// RFC 9000 section 13.4.2: a router that clears the field, or that writes CE into each packet's.
+/// The sender notices, its packets ask for marks no more, and it has the link as without ECN.
 #[test]
 fn a_sender_stops_where_the_field_is_changed() {
     let none = || QueueConfig::TailDrop(QueueLimit::Packets(200));
-    for algorithm in [Algorithm::Prague, Algorithm::Cubic, Algorithm::Bbr3Linux] {
+    let [cubic, bbr3] = [Algorithm::Cubic, Algorithm::Bbr3];
+    for algorithm in [Algorithm::Prague, cubic, bbr3, Algorithm::Bbr3Linux] {
         for flow in [low_latency(algorithm, 1), {
             let tcp = FlowConfig::tcp_bulk(algorithm, 1);
             FlowConfig { ecn: Ecn::Ect1, cc: fullpipe_cc::Config { ecn: true, ..tcp.cc }, ..tcp }
         }] {
             for (name, mangler) in [
                 ("bleached", ElementConfig::Bleaching(Probability::ONE)),
-                ("marked", ElementConfig::Marking(Probability::ONE)),
+                ("mangled", ElementConfig::Mangling(Probability::ONE)),
             ] {
-                if name == "marked" && algorithm == Algorithm::Bbr3Linux {
-                    continue;
-                }
                 let mut sim = sim(50, 20, none(), Some(mangler), vec![flow]);
                 sim.run_until(at(3));
                 assert_eq!(sim.flow(0).ecn(), Ecn::NotEct, "{algorithm}, {name}");
-                let marked = sim.link(0).stats.marked.packets;
                 let (_, used) = shares(&mut sim, 50);
-                assert_eq!(sim.link(0).stats.marked.packets, marked, "{algorithm}, {name}");
                 assert!(used > 0.9, "{algorithm}, {name}: {used}");
             }
             let mut sim = sim(50, 20, none(), None, vec![flow]);
@@ -123,6 +119,50 @@ fn a_sender_stops_where_the_field_is_changed() {
             assert_eq!(sim.flow(0).ecn(), Ecn::Ect1, "{algorithm}");
         }
     }
+}
+
+/// A queue may mark everything that can be marked, and the sender goes on to answer: 150 flows keep
+/// it above its threshold, and five more that come late see nothing but marks and no wait.
+#[test]
+fn flows_that_come_late_into_a_marked_queue_go_on_with_ecn() {
+    let mut codel = CoDelConfig::new(limit());
+    codel.ce_threshold = Some(Duration::from_millis(1));
+    let flow = |i| FlowConfig {
+        start: if i < 150 { Duration::ZERO } else { Duration::from_secs(5) },
+        ..low_latency(Algorithm::Cubic, i)
+    };
+    let mut sim = sim(100, 10, QueueConfig::CoDel(codel), None, (0..155).map(flow).collect());
+    let (each, _) = shares(&mut sim, 100);
+    assert!(sim.flows().iter().all(|flow| flow.ecn() == Ecn::Ect1));
+    let (all, late) = (each.iter().sum::<u64>(), each[150..].iter().sum::<u64>());
+    let share = late as f64 / all as f64;
+    println!("the five have {:.1} % of the link", 100.0 * share);
+    assert!(share < 2.0 * 5.0 / 155.0, "the five have {share} of the link");
+}
+
+/// RFC 8985 section 7.4.2: the last packet is lost, and TCP's probe repairs it. Prague's window is
+/// halved as by any loss, and alpha knows of no mark.
+#[test]
+fn a_loss_that_the_probe_repaired_is_no_mark() {
+    let after = |listed: Vec<u64>| {
+        let tcp = FlowConfig::tcp_bulk(Algorithm::Prague, 1);
+        let cc = fullpipe_cc::Config { ecn: true, ..tcp.cc };
+        let application = Application::Bytes(100_000);
+        let flow = FlowConfig { ecn: Ecn::Ect1, cc, application, ..tcp };
+        let queue = QueueConfig::TailDrop(QueueLimit::Packets(200));
+        let loss = ElementConfig::Loss(LossConfig::Listed(listed));
+        let mut sim = sim(50, 20, queue, Some(loss), vec![flow]);
+        sim.run_until(at(2));
+        (sim.flow(0).stats(), sim.flow(0).snapshot())
+    };
+    let (stats, whole) = after(Vec::new());
+    assert_eq!(stats.lost_packets, 0);
+    let (stats, repaired) = after(vec![stats.sent_packets - 1]);
+    assert_eq!(stats.lost_packets, 1);
+    // The last packet did not let the window grow before.
+    let halves = (whole.cwnd - 2 * 1500) / 2..=whole.cwnd / 2;
+    assert!(halves.contains(&repaired.cwnd), "from {} to {}", whole.cwnd, repaired.cwnd);
+    assert_eq!((whole.ecn_alpha, repaired.ecn_alpha), (None, None));
 }
 
 /// Thirty flows that start within 30 ms into a queue that marks from 242 us on: some meet nothing

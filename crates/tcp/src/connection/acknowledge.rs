@@ -69,8 +69,10 @@ impl Connection {
             self.counts.dsack_dups < self.counts.total_retrans && !self.rack.is_probe(span)
         });
         let repaired = self.rack.on_probe_ack(ack, dsack, pure);
-        // A loss that the probe repaired is congestion without a packet that leaves the flight now.
-        batch.ce(marks + u64::from(repaired));
+        batch.ce(marks);
+        if repaired {
+            batch.repaired_loss();
+        }
         if is_of_copy {
             self.rack.on_dsack(self.send.nxt);
         }

@@ -15,12 +15,13 @@ use super::{
 };
 use crate::formulas::{bits_per_sec, jain, millis_of, ratio, seconds};
 use crate::observe::{ByFlow, Checkpoint, FlowOnLink, Observations, SeriesRow};
-use crate::scenario::{Flow, Scenario};
+use crate::scenario::{Flow, LinkKind, Scenario};
 
 /// The run, its scenario, and what is asked of it beside its metrics.
 pub(crate) struct Place<'a> {
     pub(crate) scenario: &'a str,
     pub(crate) backend: &'a str,
+    pub(crate) link: Option<LinkKind>,
     pub(crate) run: usize,
     pub(crate) at: &'a [(String, String)],
     pub(crate) probes: &'a [Probe],
@@ -92,6 +93,7 @@ impl<'a> Measurement<'a> {
             repetition: 0,
             scenario: place.scenario.to_owned(),
             backend: place.backend.to_owned(),
+            link: place.link.map(|link| link.name().to_owned()),
             at: place.at.to_vec(),
             seed: self.scenario.seed,
             rate_mbps: rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),

@@ -17,10 +17,9 @@ mod text;
 pub use json::{BaselineError, Reports, SCHEMA_VERSION, ScenarioReport};
 pub use parquet_tables::{Cells, Columns, Table, tables, write};
 pub use qlog::QlogDir;
-pub use store::{StoreError, create_dir, file_name_of};
-pub use text::{csv, csv_of, junit};
+pub use store::{StoreError, check_file, create_dir, file_name_of, write_whole};
+pub use text::{csv, csv_of, junit, write_series_csv};
 
 pub(crate) use kept::RESULTS;
-pub(crate) use parquet_tables::write_scenario;
+pub(crate) use parquet_tables::{series_columns, write_scenario};
 pub(crate) use qlog::Qlog;
-pub(crate) use store::write_whole;

@@ -37,8 +37,8 @@ fn a_table_is_as_wide_as_the_terminal_and_a_pipe_has_always_the_same() {
     std::fs::write(dir.path().join("x.toml"), FILE).expect("a file");
     let args = ["run", "x.toml"];
     let piped = String::from_utf8(run(fullpipe(dir.path(), &args)).stdout).expect("text");
-    // The names are too long for the columns in 80 characters: a line for each of eight runs, one for
-    // its name, three above.
+    // The names are too long for the columns in 80 characters: eight runs have a line each, and one
+    // for the name; three are above.
     assert_eq!(piped.lines().count(), 19, "{piped}");
     let wide = on_columns(dir.path(), &args, 100);
     assert_eq!(wide.lines().count(), 11, "{wide}");

@@ -6,6 +6,6 @@ cc = ["bbr3", "cubic"]
 duration = "20s"
 path = { rate = "50mbit", rtt = "40ms", buffer = "4bdp" }
 TOML
-fullpipe run course.toml --out course        # the table; its results stay in the folder course
-fullpipe report course --svg plots           # each plot as SVG, in black on white
+# The table, each plot as SVG in black on white, and the values for a program that draws otherwise.
+fullpipe run course.toml --svg plots --series-csv course.csv
 ls plots

@@ -14,6 +14,7 @@ use crate::experiment::{Experiment, Memory, Outputs, check, perform};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::path_args::PathArgs;
+use crate::pictures::Pictures;
 use crate::say;
 
 /// The file of the report without --report.
@@ -82,6 +83,8 @@ pub(crate) struct Args {
     #[arg(long, short = 'r', value_name = "FILE.html")]
     report: Option<PathBuf>,
     #[command(flatten)]
+    pictures: Pictures,
+    #[command(flatten)]
     memory: Memory,
 }
 
@@ -89,6 +92,7 @@ const EXAMPLES: &str = "\
 Examples:
   fullpipe compare
   fullpipe compare --cc bbr3,noq:bbr3
+  fullpipe compare --backend sim --svg plots --series-csv series.csv
   fullpipe compare --backend sim --scenario scenarios/quickstart.toml --cc bbr3x,reno
   fullpipe compare --backend quic:quinn-virtual --cc bbr3,quinn:bbr,quinn:cubic
   fullpipe compare --backend quic:quinn --cc bbr3,quinn:bbr,quinn:cubic
@@ -108,6 +112,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let plan = args.options()?.plan().map_err(Failure::BadInput)?;
     let experiments = [Experiment { plan, file: None }];
     let mut outputs = Outputs { json: args.json, report: args.report_path(), ..Outputs::default() };
+    outputs.pictures = args.pictures.clone();
     // Nobody asked for the usual one: that it cannot be written costs the report alone.
     let mut no_report = None;
     if args.report.is_none()
@@ -116,7 +121,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         no_report = Some(format!("no report: {error}"));
         outputs.report = None;
     }
-    outputs.rows = (outputs.json || outputs.report.is_some()).then_some(ROWS);
+    let shows_series = outputs.json || outputs.report.is_some() || outputs.pictures.is_any();
+    outputs.rows = shows_series.then_some(ROWS);
     let (link, _) = check(&experiments, args.backend, args.link, &outputs, 1, args.memory)?;
     // Behind the check, because bad input gets one line.
     if let Some(no_report) = no_report {

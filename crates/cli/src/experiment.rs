@@ -1,5 +1,6 @@
 //! The common part of `run` and `compare`: plans are run, and their results are written.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +15,45 @@ use fullpipe_scenario::{LinkKind, units};
 use crate::colour;
 use crate::failure::Failure;
 use crate::live::Live;
+use crate::pictures::Pictures;
+use crate::width::in_columns;
 use crate::{print, say};
+
+/// Forms of the results of scenario files.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Forms {
+    /// Print one JSON object and nothing else
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+    /// Print a line of comma-separated values for each run in place of the table
+    #[arg(long)]
+    pub(crate) csv: bool,
+    /// Write a page with the tables, and with the plots where series were recorded
+    #[arg(long, short = 'r', value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+}
+
+/// Options of runs that are independent of what runs.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub(crate) struct Work {
+    /// Link between the ends in real time: udp, tun or netem [default: udp for quic, tun for
+    /// tcp]
+    #[arg(long, value_name = "LINK")]
+    pub(crate) link: Option<LinkKind>,
+    /// Runs at a time where time is virtual [default: as many as there are cores]
+    #[arg(long, short = 'j', value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
+    jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub(crate) memory: Memory,
+}
+
+impl Work {
+    /// Runs at a time.
+    pub(crate) fn jobs(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        self.jobs.map_or_else(cores, NonZeroUsize::get)
+    }
+}
 
 /// The outputs of results beside the table, or in its place.
 #[derive(Debug)]
@@ -27,6 +66,8 @@ pub(crate) struct Outputs {
     pub(crate) quiet: bool,
     /// The page.
     pub(crate) report: Option<PathBuf>,
+    /// Plots and series as files.
+    pub(crate) pictures: Pictures,
     /// The expectations as JUnit has test cases.
     pub(crate) junit: Option<PathBuf>,
     /// Rows of each flow's series where the file names no interval; `None` where nothing shows
@@ -50,6 +91,7 @@ impl Default for Outputs {
             csv: false,
             quiet: false,
             report: None,
+            pictures: Pictures::default(),
             junit: None,
             rows: None,
             tables: Vec::new(),
@@ -123,6 +165,7 @@ pub(crate) fn check(
     if let Some(path) = &outputs.junit {
         page::check_writable(path).map_err(Failure::bad_input)?;
     }
+    outputs.pictures.check()?;
     Ok((link, jobs))
 }
 
@@ -324,21 +367,25 @@ fn print_report(report: &ScenarioReport, outputs: &Outputs) -> Result<(), Failur
     if outputs.quiet {
         return print(&verdicts);
     }
-    let mut text =
-        format!("{}\n{}", report.scenario, table::runs(&report.scenario, &report.rows()).to_text());
+    let mut text = format!(
+        "{}\n{}",
+        report.scenario,
+        in_columns(&table::runs(&report.scenario, &report.rows()))
+    );
     if let [run] = report.runs.as_slice()
         && run.flows.len() > 1
     {
-        text.push_str(&table::flows(run).to_text());
+        text.push_str(&in_columns(&table::flows(run)));
     }
     print(&format!("{text}{verdicts}"))
 }
 
-/// Writes the page and the test cases, where they are asked for.
+/// Writes the page, the plots, the series and the test cases, where they are asked for.
 pub(crate) fn write_pages(reports: &[ScenarioReport], outputs: &Outputs) -> Result<(), Failure> {
     if let Some(path) = &outputs.junit {
         page::write_text(path, &output::junit(reports)).map_err(Failure::run)?;
     }
+    outputs.pictures.write_reports(reports)?;
     let Some(path) = &outputs.report else { return Ok(()) };
     page::write(path, reports).map_err(Failure::run)?;
     tell_report(path, outputs)

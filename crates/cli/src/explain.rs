@@ -5,8 +5,10 @@ use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::Duration;
 use fullpipe_judge::capture::Choice;
-use fullpipe_lab::BackendChoice;
 use fullpipe_lab::explain::{self, ExplainError, Story};
+use fullpipe_lab::run::ROWS;
+use fullpipe_lab::{BackendChoice, RunOptions, run_point};
+use fullpipe_report::output::ScenarioReport;
 use fullpipe_report::plan::{Options, Plan};
 use fullpipe_scenario::units;
 use fullpipe_scenario::{Cc, Edition};
@@ -16,6 +18,7 @@ use crate::heartbeat::Heartbeat;
 use crate::interrupt::Interrupt;
 use crate::judge::file::File;
 use crate::path_args::{PATH_OPTIONS, PathArgs};
+use crate::pictures::Pictures;
 use crate::print;
 
 /// Tell in words what one flow does on a path, and why
@@ -68,13 +71,16 @@ pub(crate) struct Args {
     /// Duration of the run [default: 10s, or that of --scenario]
     #[arg(long, short = 'd', value_name = "TIME", value_parser = units::parse_duration, allow_hyphen_values = true)]
     duration: Option<Duration>,
+    #[command(flatten)]
+    pictures: Pictures,
     /// Print the story as one JSON object and nothing else
     #[arg(long)]
     json: bool,
 }
 
 /// The options of a run, which a capture has none of.
-const OF_RUNS: [&str; 6] = ["file", "run", "backend", "cc", "duration", "scenario"];
+const OF_RUNS: [&str; 8] =
+    ["file", "run", "backend", "cc", "duration", "scenario", "svg", "series_csv"];
 
 /// A flow as an option names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -122,7 +128,7 @@ Examples:
   fullpipe explain --cc cubic --rate 20mbit --loss 0.1%
   fullpipe explain --trace lte --duration 20s
   fullpipe explain --scenario scenarios/quickstart.toml --cc bbr3x
-  fullpipe explain scenarios/fairness.toml --flow 1
+  fullpipe explain scenarios/fairness.toml --flow 1 --svg plots --series-csv series.csv
   fullpipe explain --pcap scenarios/captures/bbr3.pcap.gz";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -137,20 +143,32 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         };
         return file.tell().map(drop);
     }
+    if args.pictures.is_any() && args.backend.is_realtime() {
+        let backend = args.backend;
+        return Err(Failure::bad_input(format!(
+            "--svg and --series-csv: in real time they would be of another run than the story; write \
+             fullpipe run FILE.toml --backend {backend} with them"
+        )));
+    }
+    args.pictures.check()?;
     let interrupt = Interrupt::install()?;
     let stop = interrupt.flag();
     let at_work = Heartbeat::start("explain".to_owned());
-    let story = match &args.file {
-        Some(file) => of_file(args, file, &stop)?,
+    let plan = match &args.file {
+        Some(file) => plan_of_file(args, file)?,
         None => {
             check_without_file(args).map_err(Failure::BadInput)?;
-            let plan = options(args)?.plan().map_err(Failure::BadInput)?;
-            match &args.path.scenario {
-                Some(file) => of_plan(args, file, &plan, 0, &stop)?,
-                None => explain::tell(&plan, 0, 0, args.backend, &stop).map_err(Failure::run)?,
-            }
+            options(args)?.plan().map_err(Failure::BadInput)?
         }
     };
+    let (story, run) = match (&args.file, &args.path.scenario) {
+        (Some(file), _) => of_plan(args, file, &plan, Which::number(args.flow.as_ref())?, &stop)?,
+        (None, Some(file)) => of_plan(args, file, &plan, 0, &stop)?,
+        (None, None) => (explain::tell(&plan, 0, 0, args.backend, &stop).map_err(Failure::run)?, 0),
+    };
+    if args.pictures.is_any() && !story.interrupted {
+        draw(args, &plan, run, &stop)?;
+    }
     drop(at_work);
     if args.json {
         print(&format!("{}\n", serde_json::to_string(&story).map_err(Failure::run)?))?;
@@ -194,27 +212,39 @@ fn options(args: &Args) -> Result<Options, Failure> {
     Ok(Options { duration: duration.unwrap_or(own.duration), ..own })
 }
 
-fn of_file(args: &Args, file: &Path, stop: &AtomicBool) -> Result<Story, Failure> {
+/// Plots and series of the run that was told of: with a virtual clock it is the same once more.
+fn draw(args: &Args, plan: &Plan, run: usize, stop: &AtomicBool) -> Result<(), Failure> {
+    let options = RunOptions { backend: args.backend, rows: Some(ROWS), ..RunOptions::default() };
+    let result = run_point(plan, run, &options, stop, &mut |_| ()).map_err(Failure::run)?;
+    let mut report = ScenarioReport::of(plan, None, None);
+    report.runs.push(result);
+    args.pictures.write_reports(&[report])
+}
+
+fn plan_of_file(args: &Args, file: &Path) -> Result<Plan, Failure> {
     let edition = Edition { backend: Some(args.backend.name()), ..Edition::default() };
     let plan = Plan::load(file, edition).map_err(Failure::bad_input)?;
     let name = file.display().to_string();
     args.backend.check_plan(&plan, &name).map_err(Failure::bad_input)?;
-    of_plan(args, file, &plan, Which::number(args.flow.as_ref())?, stop)
+    Ok(plan)
 }
 
-/// A flow of a plan that was made of a file: of the run that --run names, or of the only one.
+/// A flow of a plan that was made of a file, of the run that --run names, or of the only one; and
+/// the number of that run.
 fn of_plan(
     args: &Args,
     file: &Path,
     plan: &Plan,
     flow: usize,
     stop: &AtomicBool,
-) -> Result<Story, Failure> {
+) -> Result<(Story, usize), Failure> {
     let run = run_of(args, file, plan)?;
-    explain::tell(plan, run, flow, args.backend, stop).map_err(|error| match error {
+    let story = explain::tell(plan, run, flow, args.backend, stop);
+    let story = story.map_err(|error| match error {
         ExplainError::Input(why) => Failure::bad_input(format!("{}: {why}", file.display())),
         ExplainError::Run(error) => Failure::run(error),
-    })
+    })?;
+    Ok((story, run))
 }
 
 /// The run that --run names, or the only one.

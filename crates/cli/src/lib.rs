@@ -27,6 +27,7 @@ mod man;
 mod path_args;
 mod peers;
 mod perf;
+mod pictures;
 mod proxy;
 mod report;
 mod run;
@@ -37,6 +38,7 @@ mod sweep;
 mod trace;
 mod transport;
 mod tun;
+mod width;
 
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::process::ExitCode;

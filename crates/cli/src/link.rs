@@ -20,6 +20,7 @@ use crate::heartbeat::PATIENCE;
 use crate::interrupt::Interrupt;
 use crate::live::Live;
 use crate::path_args::PathArgs;
+use crate::pictures::Pictures;
 use crate::{print, say};
 
 /// Run any command on a path
@@ -78,6 +79,8 @@ pub(crate) struct Args {
     /// Write a page with the table, and the rates, the queues and the losses of both directions
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    #[command(flatten)]
+    pictures: Pictures,
     /// Print one JSON object on stdout; the command's output goes to stderr
     #[arg(long)]
     json: bool,
@@ -104,6 +107,7 @@ Examples (with iperf3 -s running on this machine):
   sudo fullpipe link --scenario scenarios/quickstart.toml --json -- sh -c 'iperf3 -c $FULLPIPE_HOST'
   sudo fullpipe link --rate 10mbit -- bash
   sudo fullpipe link --rate 10mbit --pcap both-ends.pcapng -- curl -O http://{host}:8000/file
+  sudo fullpipe link --rate 10mbit --svg plots --series-csv series.csv -- curl -O http://{host}:8000/file
   fullpipe link --udp 5000=127.0.0.1:4433 --rate 20mbit --rtt 60ms
   fullpipe link --udp 0=example.org:443 --loss 1% -- sh -c 'my-quic-client https://localhost:{port}/'
   sudo fullpipe link --rtt 20ms -- fullpipe link --rate 10mbit -- ping {host}
@@ -165,6 +169,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         page::check_writable(file).map_err(Failure::bad_input)?;
         page::check_replaceable(file).map_err(Failure::bad_input)?;
     }
+    args.pictures.check()?;
     let place = args.udp.map_or(ProgramPlace::Namespace, Relay::place);
     match args.server {
         // Before this process has a second thread.
@@ -207,6 +212,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let text = program::page(&result).map_err(Failure::run)?;
         page::write_text(file, &text).map_err(Failure::run)?;
     }
+    args.pictures.write_svg(|| vec![(result.path.clone(), program::drawing(&result))])?;
+    args.pictures.write_series(|file| program::write_series_csv(&result, file))?;
     if args.json {
         let object = Report { schema_version: SCHEMA_VERSION, link: &result };
         print(&format!("{}\n", serde_json::to_string(&object).map_err(Failure::run)?))?;

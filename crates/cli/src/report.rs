@@ -8,9 +8,10 @@ use fullpipe_judge::program::judge::{self, Judged};
 use fullpipe_judge::program::{self, ProgramResult};
 use fullpipe_lab::kept;
 use fullpipe_report::output::plot::Drawing;
-use fullpipe_report::output::{self, SCHEMA_VERSION, ScenarioReport, file_name_of, page, table};
+use fullpipe_report::output::{self, SCHEMA_VERSION, ScenarioReport, page, table};
 
 use crate::failure::Failure;
+use crate::pictures::{self, Pictures};
 use crate::print;
 
 /// The file of the page without --report.
@@ -27,21 +28,20 @@ pub(crate) struct Args {
     /// The directories and files
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
-    /// The file of the page [default: fullpipe-report.html, without --csv and --svg]
+    /// The file of the page [default: fullpipe-report.html, without --csv, --svg and --series-csv]
     #[arg(long, short = 'r', value_name = "FILE.html")]
     report: Option<PathBuf>,
     /// Print a line of values for each run, check or direction
     #[arg(long)]
     csv: bool,
-    /// Write each drawing of the page as a file into this directory, in black on white for a paper
-    #[arg(long, value_name = "DIR")]
-    svg: Option<PathBuf>,
+    #[command(flatten)]
+    pictures: Pictures,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   fullpipe run scenarios/quickstart.toml --out quickstart
-  fullpipe report quickstart --svg drawings
+  fullpipe report quickstart --svg drawings --series-csv series.csv
   fullpipe report quickstart --csv
   sudo fullpipe judge --json -- iperf3 -c {host} -t 100 > judge.json; fullpipe report judge.json -r judge.html";
 
@@ -54,7 +54,7 @@ enum Kept {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let report = match (&args.report, args.csv || args.svg.is_some()) {
+    let report = match (&args.report, args.csv || args.pictures.is_any()) {
         (Some(file), _) => Some(file.clone()),
         (None, false) => Some(PathBuf::from(REPORT)),
         (None, true) => None,
@@ -64,21 +64,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let kept = read(&args.paths)?;
     // What cannot be drawn is said before anything is written.
-    let drawings = match &args.svg {
-        Some(dir) => Some((dir, kept.drawings()?)),
-        None => None,
-    };
+    if args.pictures.is_any() {
+        kept.check_series(&args.pictures)?;
+        args.pictures.check()?;
+    }
     if let Some(file) = &report {
         page::write_text(file, &kept.page()?).map_err(Failure::run)?;
     }
-    if let Some((dir, drawings)) = drawings {
-        output::create_dir(dir).map_err(Failure::bad_input)?;
-        for (i, (name, drawing)) in drawings.iter().enumerate() {
-            let file = dir.join(format!("{i:02}-{}.svg", file_name_of(name)));
-            let text = drawing.to_svg().map_err(Failure::run)?;
-            page::write_text(&file, &text).map_err(Failure::run)?;
-        }
-    }
+    args.pictures.write_svg(|| kept.drawings())?;
+    args.pictures.write_series(|file| match &kept {
+        Kept::Scenarios(all) => output::write_series_csv(all, file),
+        Kept::Link(result) => program::write_series_csv(result, file),
+        Kept::Verdict { .. } | Kept::Peers(_) => Ok(()),
+    })?;
     if args.csv {
         return print(&kept.csv());
     }
@@ -175,26 +173,29 @@ impl Kept {
     }
 
     /// The drawings with their names.
-    fn drawings(&self) -> Result<Vec<(String, Drawing)>, Failure> {
-        let all: Vec<(String, Drawing)> = match self {
-            Self::Scenarios(all) => {
-                let each = all.iter().flat_map(|report| {
-                    let named = |(title, drawing): (String, Drawing)| {
-                        (format!("{} {title}", report.scenario).trim_end().to_owned(), drawing)
-                    };
-                    page::drawings(report).into_iter().map(named)
-                });
-                each.collect()
-            }
+    fn drawings(&self) -> Vec<(String, Drawing)> {
+        match self {
+            Self::Scenarios(all) => pictures::drawings(all),
             Self::Verdict { runs, .. } => judge::drawings_of_runs(runs),
             Self::Link(result) => vec![(result.path.clone(), program::drawing(result))],
             Self::Peers(_) => Vec::new(),
-        };
-        match all.is_empty() {
-            true => Err(Failure::bad_input(
-                "--svg: nothing over time was recorded; a sweep needs an interval in its file for that",
-            )),
-            false => Ok(all),
         }
+    }
+
+    /// Checks that there is what the options ask for.
+    fn check_series(&self, asked: &Pictures) -> Result<(), Failure> {
+        let rows = match self {
+            Self::Scenarios(all) => all.iter().flat_map(|s| &s.runs).map(|r| r.series.len()).sum(),
+            Self::Link(result) => result.series.len(),
+            Self::Verdict { .. } | Self::Peers(_) => 0,
+        };
+        let option = match asked {
+            Pictures { svg: Some(_), .. } if self.drawings().is_empty() => "--svg",
+            Pictures { series_csv: Some(_), .. } if rows == 0 => "--series-csv",
+            _ => return Ok(()),
+        };
+        Err(Failure::bad_input(format!(
+            "{option}: nothing over time was recorded; a sweep needs an interval in its file for that"
+        )))
     }
 }

@@ -5,15 +5,14 @@ use std::path::{Path, PathBuf};
 
 use fullpipe_lab::run::ROWS;
 use fullpipe_lab::{BackendChoice, RunOptions};
-use fullpipe_report::metrics::RunResult;
-use fullpipe_report::output::{self, QlogDir, Reports, StoreError, file_name_of};
 use fullpipe_report::{Part, plan::Plan};
-use fullpipe_scenario::{Edition, LinkKind, units};
+use fullpipe_scenario::{Edition, units};
 use fullpipe_scenario::{MAX_FILE_BYTES, read_text};
 
-use crate::experiment::{Experiment, Memory, Outputs, check, perform};
+use crate::experiment::{Experiment, Forms, Outputs, Work, check, perform};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::pictures::Pictures;
 
 /// More runs than these are a sweep's work.
 const MAX_RUNS: usize = 1000;
@@ -42,16 +41,9 @@ pub(crate) struct Args {
         default_value = "sim"
     )]
     backend: BackendChoice,
-    /// Link between the ends in real time: udp, tun or netem [default: udp for quic, tun for
-    /// tcp]
-    #[arg(long, value_name = "LINK")]
-    link: Option<LinkKind>,
     /// Take the fields of a file's table `full` in place of the shorter ones
     #[arg(long)]
     full: bool,
-    /// Runs at a time in the simulator [default: as many as there are cores]
-    #[arg(long, short = 'j', value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
-    jobs: Option<NonZeroUsize>,
     /// Number of runs of each point, each with a seed of its own made from the file's: the table
     /// has the means and their 95 % confidence intervals, and expectations are judged on the means
     #[arg(long, visible_alias = "seeds", value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
@@ -64,18 +56,13 @@ pub(crate) struct Args {
     /// left its interval; in real time that has to be of a run with --repeat
     #[arg(long, value_name = "FILE.json")]
     baseline: Option<PathBuf>,
-    /// Print one JSON object and nothing else
-    #[arg(long, conflicts_with_all = ["csv", "quiet"])]
-    json: bool,
-    /// Print a line of comma-separated values for each run in place of the table
-    #[arg(long, conflicts_with = "quiet")]
-    csv: bool,
+    #[command(flatten)]
+    forms: Forms,
     /// Print only the expectations that were not met
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with_all = ["json", "csv"])]
     quiet: bool,
-    /// Write a page with the tables and the plots
-    #[arg(long, short = 'r', value_name = "FILE.html")]
-    report: Option<PathBuf>,
+    #[command(flatten)]
+    pictures: Pictures,
     /// Write the expectations as JUnit test cases, as continuous integration reads them
     #[arg(long, value_name = "FILE.xml")]
     junit: Option<PathBuf>,
@@ -88,7 +75,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
     #[command(flatten)]
-    memory: Memory,
+    work: Work,
 }
 
 const EXAMPLES: &str = "\
@@ -96,6 +83,7 @@ Examples:
   fullpipe run scenarios/quickstart.toml
   fullpipe run scenarios/*.toml --json
   fullpipe run scenarios/fairness.toml --out results
+  fullpipe run scenarios/fairness.toml --svg plots --series-csv series.csv
   fullpipe run scenarios/fairness.toml --qlog qlogs
   fullpipe run scenarios/quickstart.toml --backend quic --report page.html
   fullpipe run scenarios/quickstart.toml --backend quic --repeat 5 --json > before.json
@@ -126,10 +114,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     let mut outputs = Outputs {
-        json: args.json,
-        csv: args.csv,
+        json: args.forms.json,
+        csv: args.forms.csv,
         quiet: args.quiet,
-        report: args.report.clone(),
+        report: args.forms.report.clone(),
+        pictures: args.pictures.clone(),
         junit: args.junit.clone(),
         rows: args.shows_series().then_some(ROWS),
         ..Outputs::default()
@@ -138,9 +127,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     outputs.repeat = repeat;
     outputs.same_seed = args.same_seed;
     outputs.baselines = baselines(args, &experiments)?;
-    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let jobs = args.jobs.map_or_else(cores, NonZeroUsize::get);
-    let (link, jobs) = check(&experiments, args.backend, args.link, &outputs, jobs, args.memory)?;
+    let Work { link, memory, .. } = args.work;
+    let jobs = args.work.jobs();
+    let (link, jobs) = check(&experiments, args.backend, link, &outputs, jobs, memory)?;
     let qlog = qlog_dir(args, &experiments)?;
     outputs.tables = out_dirs(args, &experiments)?;
     let stop = Interrupt::install()?.flag();
@@ -157,7 +146,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 impl Args {
     /// True if something shows the series.
     fn shows_series(&self) -> bool {
-        self.json || self.report.is_some() || self.out.is_some() || self.qlog.is_some()
+        let forms = self.forms.json || self.forms.report.is_some() || self.pictures.is_any();
+        forms || self.out.is_some() || self.qlog.is_some()
     }
 }
 

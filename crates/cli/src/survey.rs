@@ -6,9 +6,8 @@ use std::sync::atomic::Ordering;
 
 use fullpipe_lab::run::{Journal, JournalError};
 use fullpipe_lab::{BackendChoice, run_point};
-use fullpipe_report::output::page::check_replaceable;
 use fullpipe_report::plan::Plan;
-use fullpipe_scenario::{Cc, LinkKind, units};
+use fullpipe_scenario::{Cc, units};
 use fullpipe_survey::baseline::Baseline;
 use fullpipe_survey::report::{self, Asked, PAGE, Report};
 use fullpipe_survey::results::Results;
@@ -19,7 +18,7 @@ use fullpipe_survey::{Kind, Measure, SurveyError};
 use sha2::{Digest, Sha256};
 
 use crate::compare::parse_program;
-use crate::experiment::Memory;
+use crate::experiment::Work;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::live::Live;
@@ -103,15 +102,8 @@ pub(crate) struct Args {
         default_value = "sim"
     )]
     backend: BackendChoice,
-    /// Link between the ends in real time: udp, tun or netem [default: udp for quic, tun for
-    /// tcp]
-    #[arg(long, value_name = "LINK")]
-    link: Option<LinkKind>,
-    /// Runs at a time under a virtual clock [default: as many as there are cores]
-    #[arg(long, short = 'j', value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
-    jobs: Option<NonZeroUsize>,
     #[command(flatten)]
-    memory: Memory,
+    work: Work,
 }
 
 const EXAMPLES: &str = "\
@@ -203,7 +195,6 @@ fn program() -> std::io::Result<Vec<u8>> {
 
 impl Args {
     fn options(&self) -> Result<Options, Failure> {
-        let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let mut names: Vec<String> = self.tested();
         for name in self.against() {
             if !names.contains(&name) {
@@ -223,9 +214,9 @@ impl Args {
             kinds: self.kind.clone(),
             senders: Senders { names, programs: self.program.clone() },
             backend: self.backend,
-            link: self.backend.link(self.link).map_err(Failure::bad_input)?,
-            jobs: self.jobs.map_or_else(cores, NonZeroUsize::get),
-            max_memory: self.memory.max_memory,
+            link: self.backend.link(self.work.link).map_err(Failure::bad_input)?,
+            jobs: self.work.jobs(),
+            max_memory: self.work.memory.max_memory,
         })
     }
 

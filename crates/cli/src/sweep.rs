@@ -1,23 +1,22 @@
 //! `fullpipe sweep`: every point of a scenario file's grid, on all cores.
 
 use std::io::{IsTerminal, stderr};
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fullpipe_lab::run::{self, SweepError, SweepProgress};
 use fullpipe_lab::{BackendChoice, RunOptions};
-use fullpipe_report::output::{self, Reports, ScenarioReport, table};
 use fullpipe_report::{Part, plan::Plan};
-use fullpipe_scenario::{Edition, LinkKind, units};
+use fullpipe_scenario::Edition;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::colour;
-use crate::experiment::{Experiment, Memory, Outputs, answer, check, write_pages};
+use crate::experiment::{Experiment, Forms, Outputs, Work, answer, check, write_pages};
 use crate::failure::Failure;
 use crate::heartbeat::PATIENCE;
 use crate::interrupt::Interrupt;
 use crate::run::load;
+use crate::width::in_columns;
 use crate::{print, say};
 
 /// A longer table is not read but queried.
@@ -44,27 +43,13 @@ pub(crate) struct Args {
         default_value = "sim"
     )]
     backend: BackendChoice,
-    /// Link between the ends in real time: udp, tun or netem [default: udp for quic, tun for
-    /// tcp]
-    #[arg(long, value_name = "LINK")]
-    link: Option<LinkKind>,
-    /// Runs at a time, where time is virtual [default: as many as there are cores]
-    #[arg(long, short = 'j', value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
-    jobs: Option<NonZeroUsize>,
     /// The directory for the results; one that holds a part of them is completed
     #[arg(long, short = 'o', value_name = "DIR")]
     out: PathBuf,
-    /// Print one JSON object and nothing else
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
-    /// Print a line of comma-separated values for each run in place of the table
-    #[arg(long)]
-    csv: bool,
-    /// Write a page with the tables, and with plots if the file names an interval
-    #[arg(long, short = 'r', value_name = "FILE.html")]
-    report: Option<PathBuf>,
     #[command(flatten)]
-    memory: Memory,
+    forms: Forms,
+    #[command(flatten)]
+    work: Work,
 }
 
 const EXAMPLES: &str = "\
@@ -79,17 +64,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let file = Some(args.file.display().to_string());
     let experiment = [Experiment { plan: load(&args.file, edition)?, file }];
     let outputs = Outputs {
-        json: args.json,
-        csv: args.csv,
-        report: args.report.clone(),
+        json: args.forms.json,
+        csv: args.forms.csv,
+        report: args.forms.report.clone(),
         ..Outputs::default()
     };
-    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let jobs = match args.backend.is_realtime() {
-        true => 1,
-        false => args.jobs.map_or_else(cores, NonZeroUsize::get),
-    };
-    let (link, jobs) = check(&experiment, args.backend, args.link, &outputs, jobs, args.memory)?;
+    let jobs = if args.backend.is_realtime() { 1 } else { args.work.jobs() };
+    let Work { link, memory, .. } = args.work;
+    let (link, jobs) = check(&experiment, args.backend, link, &outputs, jobs, memory)?;
     let [Experiment { plan, file }] = &experiment;
     let stop = Interrupt::install()?.flag();
     let options = RunOptions { backend: args.backend, link, ..RunOptions::default() };
@@ -107,24 +89,24 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     report.runs = outcomes;
     report.summarize();
     let done = format!("{} runs in {}\n", report.runs.len(), args.out.display());
-    if args.json || args.csv {
+    if args.forms.json || args.forms.csv {
         say(done.trim_end());
     } else {
         let rows = report.rows();
         if rows.len() <= MAX_LINES {
-            print(&format!("{}\n{}", plan.name, table::runs(&plan.name, &rows).to_text()))?;
+            print(&format!("{}\n{}", plan.name, in_columns(&table::runs(&plan.name, &rows))))?;
         }
         print(&colour::verdicts(report.expectations.iter()))?;
         print(&done)?;
     }
     let reports = [report];
     write_pages(&reports, &outputs)?;
-    if args.csv {
+    if args.forms.csv {
         print(&output::csv(&reports))?;
     }
     let [report] = reports;
     let answer = answer(report.expectations.iter());
-    if args.json {
+    if args.forms.json {
         let object = Reports::new(vec![report], false);
         print(&format!("{}\n", serde_json::to_string(&object).map_err(Failure::run)?))?;
     }

@@ -90,12 +90,12 @@ fn section(page: &mut String, r: &FigureResult, backend: BackendChoice) -> Resul
         escape(title),
         escape(source)
     );
-    checks(page, &r.checks);
+    checks(page, r.name, &r.checks);
     if !r.drawing.panels.is_empty() {
         page::plot(page, &format!("plot-{}", r.name), &r.drawing)?;
     }
     for table in &r.drawing.tables {
-        rows(page, table);
+        rows(page, r.name, table);
     }
     let again = match backend.is_realtime() {
         true => format!(" --backend {backend}"),
@@ -113,14 +113,16 @@ fn section(page: &mut String, r: &FigureResult, backend: BackendChoice) -> Resul
 }
 
 /// Table of claims and measured values.
-fn checks(page: &mut String, checks: &[Check]) {
+fn checks(page: &mut String, name: &str, checks: &[Check]) {
     if checks.is_empty() {
         return;
     }
-    page.push_str(
-        "<div class=\"scroll\"><table class=\"checks\"><thead><tr><th>claim</th><th>measured</th>\
-         <th>target</th><th>met</th></tr></thead><tbody>\n",
-    );
+    page::open_table(page, "checks", "", &format!("Claims of {name}"));
+    page.push_str("<thead><tr>");
+    for column in ["claim", "measured", "target", "met"] {
+        let _ = write!(page, "<th scope=\"col\">{column}</th>");
+    }
+    page.push_str("</tr></thead><tbody>\n");
     for check in checks {
         let (_, class, _) = verdict(check.met, check.as_known);
         let met = match (check.met, &check.known_failure) {
@@ -131,7 +133,7 @@ fn checks(page: &mut String, checks: &[Check]) {
         };
         let _ = writeln!(
             page,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"{class}\">{}</td></tr>",
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td class=\"{class}\">{}</td></tr>",
             escape(check.claim.trim_end_matches(':')),
             escape(&check.measured),
             escape(&check.target),
@@ -141,17 +143,25 @@ fn checks(page: &mut String, checks: &[Check]) {
     page.push_str("</tbody></table></div>\n");
 }
 
-fn rows(page: &mut String, table: &CellTable) {
+fn rows(page: &mut String, name: &str, table: &CellTable) {
     let Some((header, rows)) = table.rows.split_first() else { return };
-    page.push_str("<div class=\"scroll\"><table class=\"rows\"><thead><tr>");
+    page::open_table(page, "rows", "", &format!("Values of {name}"));
+    page.push_str("<thead><tr>");
     for cell in header {
-        let _ = write!(page, "<th>{}</th>", escape(cell));
+        // A header without text is no header.
+        let _ = match cell.as_str() {
+            "" => write!(page, "<td></td>"),
+            cell => write!(page, "<th scope=\"col\">{}</th>", escape(cell)),
+        };
     }
     page.push_str("</tr></thead><tbody>\n");
     for row in rows {
         page.push_str("<tr>");
-        for cell in row {
-            let _ = write!(page, "<td>{}</td>", escape(cell));
+        for (i, cell) in row.iter().map(|cell| escape(cell)).enumerate() {
+            let _ = match i {
+                0 => write!(page, "<th scope=\"row\">{cell}</th>"),
+                _ => write!(page, "<td>{cell}</td>"),
+            };
         }
         page.push_str("</tr>\n");
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::cases::{CASES, Case, MEASUREMENTS};
 use super::report::{Cell, Grade, InteropReport, Role};
-use fullpipe_report::output::page::{escape, foot, head, html_table};
+use fullpipe_report::output::page::{escape, foot, head, html_table, open_table};
 use fullpipe_report::output::table::{Table, number};
 
 /// The runner's short names of cases, in the order of the cases.
@@ -135,14 +135,16 @@ fn class(grade: Grade) -> &'static str {
 
 fn matrix(page: &mut String, report: &InteropReport, dir: &Path) {
     let pairs = pairs(report);
-    page.push_str("<section>\n<h2>Cases and peers</h2>\n<div class=\"scroll\"><table class=\"summary\" id=\"cases\">\n<thead>\n<tr><th>case</th>");
+    page.push_str("<section>\n<h2>Cases and peers</h2>\n");
+    open_table(page, "summary", "cases", "Cases and peers");
+    page.push_str("<thead>\n<tr><th scope=\"col\">case</th>");
     for (peer, role) in &pairs {
         let role = if *role == Role::Both { "both ends" } else { role.name() };
-        let _ = write!(page, "<th>{}<br>{role}</th>", escape(peer));
+        let _ = write!(page, "<th scope=\"col\">{}<br>{role}</th>", escape(peer));
     }
     page.push_str("</tr>\n</thead>\n<tbody>\n");
     for name in &report.cases {
-        let _ = write!(page, "<tr><td>{}</td>", escape(name));
+        let _ = write!(page, "<tr><th scope=\"row\">{}</th>", escape(name));
         for (peer, role) in &pairs {
             match find(report, peer, *role, name) {
                 None => page.push_str("<td></td>"),
@@ -181,7 +183,7 @@ fn sums(page: &mut String, report: &InteropReport) {
     let header = vec![("peer", ""), ("is", ""), ("passed", ""), ("not supported", "")];
     let table = Table { header, rows: rows.collect() };
     page.push_str("<section>\n<h2>Sums</h2>\n");
-    html_table(page, &table);
+    html_table(page, "Sums", &table);
     page.push_str("</section>\n");
 }
 
@@ -235,7 +237,8 @@ fn peers(page: &mut String, report: &InteropReport) {
         vec![peer.name.clone(), peer.version.clone().unwrap_or_default(), peer.says.clone()]
     };
     let header = vec![("peer", ""), ("recipe", ""), ("says of itself", "")];
-    html_table(page, &Table { header, rows: report.peers.iter().map(row).collect() });
+    let table = Table { header, rows: report.peers.iter().map(row).collect() };
+    html_table(page, "Versions", &table);
     if !report.missing.is_empty() {
         page.push_str("<h3>Not there</h3>\n<ul>\n");
         for missing in &report.missing {

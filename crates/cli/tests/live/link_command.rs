@@ -189,8 +189,13 @@ fn a_page_shows_the_run() {
     let page = dir.path().join("page.html");
     let line = format!("--rtt 1ms --quiet --report {}", text(&page));
     let script = format!("{PACKET}; sleep 0.5");
-    let said = link(&line, &["bash", "-c", &script]);
+    let (plots, series) = (dir.path().join("plots"), dir.path().join("series.csv"));
+    let pictures = format!("{line} --svg {} --series-csv {}", text(&plots), text(&series));
+    let said = link(&pictures, &["bash", "-c", &script]);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert_eq!(crate::common::names(&plots).len(), 1);
+    let series = std::fs::read_to_string(&series).expect("the series");
+    assert!(series.starts_with("t_s,mbps.down,") && series.lines().count() > 1, "{series}");
     let html = std::fs::read_to_string(&page).expect("a page");
     for part in ["<svg", "Queueing delay", "from the command", "exit code 0", "sleep 0.5"] {
         assert!(html.contains(part), "{part}");

@@ -42,6 +42,7 @@ mod scenarios;
 mod serving;
 mod shell;
 mod soak;
+mod sweeps;
 mod tcp;
 mod terminal;
 mod two_processes;
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         serving::TESTS,
         shell::TESTS,
         soak::TESTS,
+        sweeps::TESTS,
         tcp::TESTS,
         terminal::TESTS,
         two_processes::TESTS,

@@ -31,6 +31,10 @@ fn every_task_runs_in_an_empty_directory() {
     let mut seen = 0;
     for entry in fs::read_dir(root().join("docs/tasks")).expect("docs/tasks") {
         let script = entry.expect("an entry").path();
+        // It compiles a program; live/docs.rs runs it.
+        if script.ends_with("library.sh") {
+            continue;
+        }
         let dir = tempfile::tempdir().expect("a directory");
         let mut shell = Command::new("sh");
         shell.arg(&script).current_dir(&dir).env("PATH", &path);

@@ -134,8 +134,23 @@ fn a_kept_verdict_and_a_kept_link_have_their_own_pages() {
     said(dir, &["report", "link.json", "-r", "link.html", "--svg", "link"]);
     assert!(page("link.html").contains("capacity to the command"));
     assert!(page("link/00-clean.svg").contains("<polygon"));
-    let csv = stdout(dir, &["report", "link.json", "--csv"]);
+    let csv = stdout(dir, &["report", "link.json", "--csv", "--series-csv", "link.csv"]);
     assert_eq!(csv.lines().count(), 3, "{csv}");
+    let series = page("link.csv");
+    let lines: Vec<&str> = series.lines().collect();
+    let names = "t_s,mbps.down,capacity_mbps.down,queue_ms.down,lost_packets.down,mbps.up,";
+    assert!(lines[0].starts_with(names), "{series}");
+    assert_eq!(
+        &lines[1..],
+        ["1,9,20,3,0,0.4,20,0,0", "2,9,40,3,0,0.4,20,0,0", "3,9,60,3,0,0.4,20,0,0"]
+    );
+    refused_with(
+        dir,
+        &[(
+            &["report", "judge.json", "--series-csv", "x.csv"],
+            &["--series-csv: nothing over time"],
+        )],
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::outcome::{PeerPath, PeerRun, PeersReport, Sender};
-use fullpipe_report::output::page::{escape, foot, head, html_table};
+use fullpipe_report::output::page::{escape, foot, head, html_table, open_table};
 use fullpipe_report::output::table::{Table, number};
 
 /// Name, unit, metric and factor of the figures of a path.
@@ -70,7 +70,7 @@ pub fn render(report: &PeersReport) -> String {
     verdicts(&mut page, report);
     for (title, table) in tables(report).iter().take(report.paths.len()) {
         let _ = write!(page, "<section>\n<h2>{}</h2>\n", escape(title));
-        html_table(&mut page, table);
+        html_table(&mut page, title, table);
         page.push_str("</section>\n");
     }
     stacks(&mut page, report);
@@ -84,14 +84,17 @@ pub fn render(report: &PeersReport) -> String {
 
 /// A row for each sender and three figures for each path, with bars behind the goodput.
 fn overview(page: &mut String, report: &PeersReport) {
-    page.push_str("<section>\n<h2>All paths</h2>\n<div class=\"scroll\"><table class=\"summary\" id=\"all\">\n<thead>\n<tr>");
-    page.push_str("<th rowspan=\"2\">sender</th>");
+    page.push_str("<section>\n<h2>All paths</h2>\n");
+    open_table(page, "summary", "all", "All paths");
+    page.push_str("<thead>\n<tr><th scope=\"col\" rowspan=\"2\">sender</th>");
     for path in &report.paths {
-        let _ = write!(page, "<th colspan=\"3\">{}</th>", escape(&path.name));
+        let _ = write!(page, "<th scope=\"colgroup\" colspan=\"3\">{}</th>", escape(&path.name));
     }
-    page.push_str("<th rowspan=\"2\">two copies<br>jain</th></tr>\n<tr>");
+    page.push_str("<th scope=\"col\" rowspan=\"2\">two copies<br>jain</th></tr>\n<tr>");
     for _ in &report.paths {
-        page.push_str("<th>Mbit/s</th><th>queue p95<br>ms</th><th>loss<br>%</th>");
+        for column in ["Mbit/s", "queue p95<br>ms", "loss<br>%"] {
+            let _ = write!(page, "<th scope=\"col\">{column}</th>");
+        }
     }
     page.push_str("</tr>\n</thead>\n<tbody>\n");
     let goodput = |sender: &Sender, path: &PeerPath| {
@@ -101,7 +104,7 @@ fn overview(page: &mut String, report: &PeersReport) {
     let most = all.filter_map(|(s, p)| goodput(s, p)).fold(0.0, f64::max);
     let shown = |value: Option<f64>| value.map_or("-".to_owned(), number);
     for sender in &report.senders {
-        let _ = write!(page, "<tr><td>{}</td>", escape(&sender.name));
+        let _ = write!(page, "<tr><th scope=\"row\">{}</th>", escape(&sender.name));
         for path in &report.paths {
             let run = sender.alone_on(&path.name);
             let figure = |metric: &str| run.and_then(|run| run.figure(metric));
@@ -125,7 +128,7 @@ fn overview(page: &mut String, report: &PeersReport) {
 fn verdicts(page: &mut String, report: &PeersReport) {
     if let Some(table) = verdict_table(report) {
         page.push_str("<section>\n<h2>Verdicts</h2>\n");
-        html_table(page, &table);
+        html_table(page, "Verdicts", &table);
         page.push_str("</section>\n");
     }
 }
@@ -158,7 +161,7 @@ fn stacks(page: &mut String, report: &PeersReport) {
     }
     page.push_str("<section>\n<h2>Versions</h2>\n");
     let header = vec![("stack", ""), ("recipe", ""), ("says of itself", ""), ("installed", "")];
-    html_table(page, &Table { header, rows });
+    html_table(page, "Versions", &Table { header, rows });
     if !report.missing.is_empty() {
         page.push_str("<h3>Not there</h3>\n<ul>\n");
         for missing in &report.missing {

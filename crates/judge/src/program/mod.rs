@@ -22,7 +22,7 @@ pub use fullpipe_emu::{Rebinding, Rebound};
 pub use location::{Link, ProgramPlace, check, check_inside};
 pub use options::PathOptions;
 pub use packet_log::{Fate, MOST_PACKETS, WirePacket, WireRecord};
-pub use page::{drawing, page};
+pub use page::{drawing, page, write_series_csv};
 pub use path::ProgramPath;
 pub use result::{Ended, PcapResult, ProgramResult, RelayResult, ServerResult, WayResult, table};
 pub use run::{Beside, CompetingDirection, ProgramRequest, run, settle, surround};

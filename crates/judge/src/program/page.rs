@@ -1,6 +1,7 @@
 //! A page of one run: the table, and the rates, the queues and the losses of both directions.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io;
 
 use super::{ProgramResult, ProgramSample, table};
 use fullpipe_report::output::page::{self, escape};
@@ -28,10 +29,31 @@ pub fn page(result: &ProgramResult) -> Result<String, PlotError> {
         let warning = escape(warning);
         let _ = writeln!(page, "<p><strong>Not to be trusted: {warning}</strong></p>");
     }
-    page::html_table(&mut page, &table(result));
+    page::html_table(&mut page, "Both directions", &table(result));
     page::plot(&mut page, "path", &drawing(result))?;
     page.push_str(&page::foot(", fullpipe link"));
     Ok(page)
+}
+
+/// Writes the series of both directions: a line of names, then a line for each interval. `down` is
+/// what the command received, `up` what it sent. RFC 4180.
+///
+/// # Errors
+/// `out` cannot be written to.
+pub fn write_series_csv(result: &ProgramResult, mut out: impl io::Write) -> io::Result<()> {
+    let columns = ["mbps", "capacity_mbps", "queue_ms", "lost_packets"];
+    let names = ["down", "up"].iter().flat_map(|way| columns.map(|name| format!("{name}.{way}")));
+    writeln!(out, "t_s,{}", names.collect::<Vec<_>>().join(","))?;
+    for row in &result.series {
+        write!(out, "{}", row.at_s)?;
+        for way in 0..2 {
+            let capacity = row.capacity_mbps[way].map_or(String::new(), |mbps| mbps.to_string());
+            let (mbps, queue_ms, lost) = (row.mbps[way], row.queue_ms[way], row.lost[way]);
+            write!(out, ",{mbps},{capacity},{queue_ms},{lost}")?;
+        }
+        writeln!(out)?;
+    }
+    out.flush()
 }
 
 /// The plots of that page: rates, queues and losses of both directions.

@@ -52,10 +52,10 @@ pub fn tell(
     let truth = truth(&scenario.config, flow, scenario.duration).map_err(ExplainError::Input)?;
     let cc = label.cc.to_string();
     let path = in_words(plan, run, flow, &scenario);
-    match backend.is_realtime() {
+    match backend.name() == BackendChoice::SIM.name() {
         // Every event of a simulation can be looked at.
-        false => Ok(simulate(&scenario.config, flow, scenario.duration, truth, &cc, path, stop)?),
-        true => watch(plan, run, flow, backend, truth, cc, path, stop),
+        true => Ok(simulate(&scenario.config, flow, scenario.duration, truth, &cc, path, stop)?),
+        false => watch(plan, run, flow, backend, truth, cc, path, stop),
     }
 }
 

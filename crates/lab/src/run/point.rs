@@ -142,6 +142,7 @@ pub fn run_point(
     let place = Place {
         scenario: &plan.name,
         backend: options.backend.name(),
+        link: options.backend.link(options.link).unwrap_or_default(),
         run: index,
         at: &plan.grid.runs[index].at,
         probes: &plan.probes,

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use fullpipe_report::metrics::RunResult;
 use fullpipe_report::output::{self, StoreError};
 use fullpipe_report::plan::Plan;
+use fullpipe_scenario::LinkKind;
 
 use super::journal::{Journal, JournalError, JournalOf};
 use super::point::{RunOptions, run_point};
@@ -68,7 +69,7 @@ pub fn sweep(
         Ok(result) if result.interrupted => Err(RunError::StoppedEarly),
         result => result,
     };
-    sweep_over(plan, dir, options.backend, jobs, run, watch)
+    sweep_over(plan, dir, options, jobs, run, watch)
 }
 
 /// As [`sweep`] in the simulator, by the caller's way to carry out a run: one that it refuses is
@@ -83,20 +84,26 @@ pub fn sweep_with(
     run: impl Fn(usize) -> Result<RunResult, RunError> + Sync,
     watch: &mut dyn FnMut(SweepProgress),
 ) -> Result<Vec<RunResult>, SweepError> {
-    sweep_over(plan, dir, RunOptions::default().backend, jobs, run, watch)
+    sweep_over(plan, dir, &RunOptions::default(), jobs, run, watch)
 }
 
 fn sweep_over(
     plan: &Plan,
     dir: &Path,
-    backend: BackendChoice,
+    options: &RunOptions<'_>,
     jobs: usize,
     run: impl Fn(usize) -> Result<RunResult, RunError> + Sync,
     watch: &mut dyn FnMut(SweepProgress),
 ) -> Result<Vec<RunResult>, SweepError> {
     let (mut journal, mut outcomes) = open(dir, plan)?;
-    if outcomes.iter().any(|outcome| outcome.backend != backend.name()) {
-        return Err(JournalError::Other { dir: dir.to_owned(), of: "backend" }.into());
+    let (backend, link) = (options.backend.name(), options.backend.link(options.link));
+    let link = link.ok().flatten().map(LinkKind::name);
+    let other = |of| Err(JournalError::Other { dir: dir.to_owned(), of }.into());
+    if outcomes.iter().any(|outcome| outcome.backend != backend) {
+        return other("backend");
+    }
+    if outcomes.iter().any(|outcome| outcome.link.as_deref() != link) {
+        return other("link");
     }
     let all = plan.grid.runs.len();
     let before = outcomes.len();
@@ -166,5 +173,44 @@ fn check_scenario(dir: &Path, plan: &Plan) -> Result<(), JournalError> {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(source) => Err(JournalError::Read { path, source }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::BackendChoice;
+    use crate::scenario::Edition;
+
+    #[test]
+    fn a_directory_is_of_one_link_alone() {
+        let text = "cc = \"bbr3\"\nduration = \"100ms\"\nseed = [1, 2]\npath = { rate = \"10mbit\", rtt = \"20ms\" }\n";
+        let plan = Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default());
+        let plan = plan.expect("a sound file");
+        let dir = tempfile::tempdir().expect("a directory");
+        // As a run over the link would end; the first is stopped before its second run.
+        let sweep = |link: LinkKind, runs: usize| {
+            let quic = RunOptions {
+                backend: BackendChoice::QUIC,
+                link: Some(link),
+                ..RunOptions::default()
+            };
+            let run = |i: usize| {
+                if i >= runs {
+                    return Err(RunError::StoppedEarly);
+                }
+                let stop = AtomicBool::new(false);
+                let result = run_point(&plan, i, &RunOptions::default(), &stop, &mut |_| ())?;
+                let link = Some(link.name().to_owned());
+                Ok(RunResult { backend: "quic".to_owned(), link, ..result })
+            };
+            sweep_over(&plan, dir.path(), &quic, 1, run, &mut |_| ()).map(|done| done.len())
+        };
+        let stopped = sweep(LinkKind::Udp, 1).expect_err("it was stopped");
+        assert!(matches!(stopped, SweepError::Interrupted { done: 1, all: 2 }), "{stopped}");
+        let other = sweep(LinkKind::Tun, 2).expect_err("results of udp are there");
+        assert!(other.is_of_input(), "{other}");
+        assert!(other.to_string().contains("holds the results of another link"), "{other}");
+        assert_eq!(sweep(LinkKind::Udp, 2).expect("it goes on"), 2);
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use fullpipe_cc::Duration;
 use fullpipe_path::{ElementConfig, MTU_BYTES, PathConfig, PathStats, RateConfig};
 use fullpipe_scenario::formulas::{bits_per_sec, jain, millis_of, ratio, seconds};
-use fullpipe_scenario::{Flow, Scenario};
+use fullpipe_scenario::{Flow, LinkKind, Scenario};
 use fullpipe_sim::{Route, SimConfig};
 use fullpipe_traffic::{SenderStats, Tally};
 
@@ -23,6 +23,8 @@ pub struct Place<'a> {
     pub scenario: &'a str,
     /// The backend's name.
     pub backend: &'a str,
+    /// The kind of the link of a run in real time.
+    pub link: Option<LinkKind>,
     /// The number of the run in its grid.
     pub run: usize,
     /// Its place in the grid: axis and value.
@@ -98,6 +100,7 @@ impl<'a> Measurement<'a> {
             repetition: 0,
             scenario: place.scenario.to_owned(),
             backend: place.backend.to_owned(),
+            link: place.link.map(|link| link.name().to_owned()),
             at: place.at.to_vec(),
             seed: self.scenario.seed,
             rate_mbps: rate.map(|rate| rate.as_bits_per_sec() as f64 / 1e6),

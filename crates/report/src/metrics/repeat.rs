@@ -246,6 +246,7 @@ pub(super) mod tests {
             repetition: 0,
             scenario: "x".into(),
             backend: "quic".into(),
+            link: None,
             at: Vec::new(),
             seed: 1,
             rate_mbps: None,

@@ -18,6 +18,9 @@ pub struct RunResult {
     pub scenario: String,
     /// Backend that carried its flows.
     pub backend: String,
+    /// Link between the ends in real time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
     /// Its place in the grid: axis and value.
     pub at: Vec<(String, String)>,
     /// Seed of everything random.

@@ -97,7 +97,7 @@ pub fn head(title: &str) -> String {
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          {GENERATOR}{}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n",
+         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n",
         env!("CARGO_PKG_VERSION"),
         escape(title)
     );
@@ -108,7 +108,7 @@ pub fn head(title: &str) -> String {
 pub fn foot(words: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!(
-        "<footer>fullpipe {version}{words}</footer>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
+        "</main>\n<footer>fullpipe {version}{words}</footer>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
 }
 
@@ -126,7 +126,7 @@ pub fn plot(page: &mut String, id: &str, drawing: &Drawing) -> Result<(), PlotEr
     let lines: usize = drawing.panels.iter().map(|p| p.lines.len()).sum();
     let _ = writeln!(page, "<div class=\"plot\" id=\"{id}\" data-lines=\"{lines}\">");
     for (class, picture) in [("wide", &wide), ("narrow", &narrow)] {
-        let _ = writeln!(page, "<div class=\"{class}\">{}</div>", picture.svg);
+        let _ = writeln!(page, "<div class=\"{class}\">{}</div>", image(drawing, &picture.svg));
     }
     let values = values(drawing, &[("wide", &wide.places), ("narrow", &narrow.places)]);
     let _ = writeln!(page, "{values}</div>");
@@ -142,12 +142,34 @@ fn multiples(page: &mut String, id: &str, drawings: &[Drawing]) -> Result<(), Pl
         let _ = writeln!(
             page,
             "<div class=\"plot\" id=\"{id}-{i}\" data-lines=\"{lines}\"><div class=\"small\">{}</div>{}</div>",
-            small.svg,
+            image(drawing, &small.svg),
             values(drawing, &[("small", &small.places)])
         );
     }
     page.push_str("</div>\n");
     Ok(())
+}
+
+/// A picture that a screen reader reads out as one image, by the names of its panels and lines.
+fn image(drawing: &Drawing, svg: &str) -> String {
+    let mut lines: Vec<&str> = Vec::new();
+    for line in drawing.panels.iter().flat_map(|panel| &panel.lines) {
+        if !line.name.is_empty() && !lines.contains(&line.name.as_str()) {
+            lines.push(&line.name);
+        }
+    }
+    let panels = drawing.panels.iter().map(|panel| match panel.y.as_str() {
+        "" => panel.title.clone(),
+        unit => format!("{} in {unit}", panel.title),
+    });
+    let mut label = format!("Plot: {}", panels.collect::<Vec<_>>().join("; "));
+    if let Some(panel) = drawing.panels.last() {
+        let _ = write!(label, "; over {}", panel.x);
+    }
+    if !lines.is_empty() {
+        let _ = write!(label, "; of {}", lines.join(", "));
+    }
+    svg.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{}\" ", escape(&label)), 1)
 }
 
 /// Data from which the page's script shows the values under the pointer.
@@ -218,11 +240,13 @@ fn title(scenarios: &[ScenarioReport]) -> String {
 }
 
 fn section(page: &mut String, number: usize, report: &ScenarioReport) -> Result<(), PageError> {
-    let _ = write!(page, "<section>\n<h2>{}</h2>\n", escape(&report.scenario));
+    let name = escape(&report.scenario);
+    let _ = write!(page, "<section tabindex=\"-1\">\n<h2>{name}</h2>\n");
     if report.runs.iter().any(|run| run.interrupted) {
         page.push_str("<p class=\"warning\">Stopped before its time: the results so far.</p>\n");
     }
-    html_table(page, &table::runs(&report.scenario, &report.rows()));
+    let caption = format!("Results of {}", report.scenario);
+    html_table(page, &caption, &table::runs(&report.scenario, &report.rows()));
     for warning in report.warnings() {
         let _ = writeln!(page, "<p class=\"warning\">Not to be trusted: {}</p>", escape(&warning));
     }
@@ -235,8 +259,9 @@ fn section(page: &mut String, number: usize, report: &ScenarioReport) -> Result<
     }
     for run in report.runs.iter().filter(|run| run.flows.len() > 1 && run.repetition == 0) {
         let place = table::place(&run.at, &report.scenario);
-        let _ = writeln!(page, "<h3>Flows of {}</h3>", escape(&place));
-        html_table(page, &table::flows(run));
+        let caption = format!("Flows of {place}");
+        let _ = writeln!(page, "<h3>{}</h3>", escape(&caption));
+        html_table(page, &caption, &table::flows(run));
     }
     for (i, group) in time_series::groups(report).iter().enumerate() {
         if !group.title.is_empty() {
@@ -262,32 +287,52 @@ fn section(page: &mut String, number: usize, report: &ScenarioReport) -> Result<
     Ok(())
 }
 
-/// A table, as [`table::Table::to_text`] has it on a terminal.
-pub fn html_table(out: &mut String, table: &table::Table) {
-    out.push_str("<div class=\"scroll\"><table class=\"summary\">\n<thead>\n<tr>");
+/// The start of a table, up to its rows. Where it is wider than the window it scrolls, by keyboard
+/// too. The caption is for those who do not see where the table stands.
+pub fn open_table(out: &mut String, class: &str, id: &str, caption: &str) {
+    let id = if id.is_empty() { String::new() } else { format!(" id=\"{id}\"") };
+    let caption = escape(caption);
+    let _ = writeln!(
+        out,
+        "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{caption}\">\
+         <table class=\"{class}\"{id}>\n<caption>{caption}</caption>"
+    );
+}
+
+/// A table with its caption, as [`table::Table::to_text`] has it on a terminal.
+pub fn html_table(out: &mut String, caption: &str, table: &table::Table) {
+    open_table(out, "summary", "", caption);
+    out.push_str("<thead>\n<tr>");
     let mut c = 0;
     while c < table.header.len() {
         let (name, unit) = table.header[c];
         let span = 1 + table.header[c + 1..].iter().take_while(|h| h.0.is_empty()).count();
         let unit =
             if span == 1 && !unit.is_empty() { format!("<br>{unit}") } else { String::new() };
-        let rows = if span == 1 { 2 } else { 1 };
-        let _ = write!(out, "<th colspan=\"{span}\" rowspan=\"{rows}\">{name}{unit}</th>");
+        let (rows, scope) = if span == 1 { (2, "col") } else { (1, "colgroup") };
+        let _ = write!(
+            out,
+            "<th scope=\"{scope}\" colspan=\"{span}\" rowspan=\"{rows}\">{name}{unit}</th>"
+        );
         c += span;
     }
     out.push_str("</tr>\n<tr>");
     for (i, (name, unit)) in table.header.iter().enumerate() {
         let spanned = name.is_empty() || table.header.get(i + 1).is_some_and(|h| h.0.is_empty());
         if spanned {
-            let _ = write!(out, "<th>{unit}</th>");
+            let _ = write!(out, "<th scope=\"col\">{unit}</th>");
         }
     }
     out.push_str("</tr>\n</thead>\n<tbody>\n");
     for row in &table.rows {
         out.push_str("<tr>");
-        row.iter().for_each(|cell| {
-            let _ = write!(out, "<td>{}</td>", escape(cell));
-        });
+        for (i, cell) in row.iter().enumerate() {
+            let cell = escape(cell);
+            let _ = match i {
+                0 => write!(out, "<th scope=\"row\">{cell}</th>"),
+                _ => write!(out, "<td>{cell}</td>"),
+            };
+        }
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody>\n</table></div>\n");

@@ -20,6 +20,20 @@ pub enum Cells {
     Whole(Vec<Option<i64>>),
 }
 
+impl Cells {
+    /// A cell as text; an empty one is no text.
+    pub(crate) fn text_of(&self, row: usize) -> String {
+        fn show<T: ToString>(cells: &[Option<T>], row: usize) -> String {
+            cells.get(row).and_then(Option::as_ref).map_or(String::new(), T::to_string)
+        }
+        match self {
+            Self::Text(cells) => show(cells, row),
+            Self::Real(cells) => show(cells, row),
+            Self::Whole(cells) => show(cells, row),
+        }
+    }
+}
+
 /// Named columns of one length.
 pub type Columns = Vec<(String, Cells)>;
 
@@ -49,7 +63,7 @@ pub fn tables(plan: &Plan, outcomes: &[RunResult]) -> [Table; 4] {
         Table { name: "summary", columns: summary(plan, outcomes) },
         Table { name: "flows", columns: flows(plan, outcomes) },
         Table { name: "links", columns: links(plan, outcomes) },
-        Table { name: "series", columns: series(outcomes) },
+        Table { name: "series", columns: series_columns(outcomes) },
     ]
 }
 
@@ -181,7 +195,8 @@ fn links(plan: &Plan, outcomes: &[RunResult]) -> Columns {
         .columns
 }
 
-fn series(outcomes: &[RunResult]) -> Columns {
+/// The series of the runs: a row for each flow and each interval.
+pub(crate) fn series_columns(outcomes: &[RunResult]) -> Columns {
     let rows = outcomes.iter().flat_map(|o| o.series.iter().map(move |row| (o, row)));
     let rows: Rows<'_, &SeriesRow> = Rows::new(rows.collect());
     rows.whole("flow", |_, r| Some(r.flow as u64))

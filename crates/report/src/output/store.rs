@@ -34,10 +34,27 @@ pub fn create_dir(path: &Path) -> Result<(), StoreError> {
     made.map(drop).map_err(StoreError::at(path))
 }
 
+/// Sees whether [`write_whole`] will succeed, before the work is done that the file is to hold.
+///
+/// # Errors
+/// The path is a directory or a device, or its directory cannot be written into.
+pub fn check_file(path: &Path) -> Result<(), StoreError> {
+    use std::io::{Error, ErrorKind};
+    let is_file = match std::fs::metadata(path) {
+        Ok(found) => found.is_file(),
+        Err(error) if error.kind() == ErrorKind::NotFound => path.file_name().is_some(),
+        Err(error) => return Err(StoreError::at(path)(error)),
+    };
+    if !is_file {
+        return Err(StoreError::at(path)(Error::other("it is not a regular file")));
+    }
+    Temporary::beside(path).map(drop).map_err(StoreError::at(path))
+}
+
 /// Writes a file that is either there as a whole or not at all.
 ///
 /// # Errors
-/// It cannot be written.
+/// The file cannot be written; nothing is left of it then.
 pub fn write_whole(
     path: &Path,
     fill: impl FnOnce(&mut File) -> std::io::Result<()>,

@@ -232,6 +232,31 @@ impl Table {
         out
     }
 
+    /// The same within a terminal of so many characters: columns that do not fit are left out from
+    /// the right, and named below.
+    pub fn to_text_that_fits(&self, line: usize) -> String {
+        let is_continued = |c: usize| self.header.get(c).is_some_and(|h| h.0.is_empty());
+        for columns in (2..=self.header.len()).rev().filter(|c| !is_continued(*c)) {
+            let header = self.header[..columns].to_vec();
+            let rows = self.rows.iter().map(|r| r.iter().take(columns).cloned().collect());
+            let mut text = Self { header, rows: rows.collect() }.to_text_within(line);
+            // A name that is longer than the terminal wraps there, however few columns there are.
+            let is_name =
+                |text: &str| self.rows.iter().any(|r| r.first().is_some_and(|n| n == text));
+            let fits = |l: &str| l.chars().count() <= line || is_name(l);
+            if columns > 2 && !text.lines().all(fits) {
+                continue;
+            }
+            let left = self.header[columns..].iter().map(|h| h.0).filter(|name| !name.is_empty());
+            let left: Vec<&str> = left.collect();
+            if !left.is_empty() {
+                text.push_str(&format!("not shown: {}\n", left.join(", ")));
+            }
+            return text;
+        }
+        self.to_text_within(line)
+    }
+
     /// The line of names: one that covers several columns ends above the last of them.
     fn names(&self, widths: &[usize]) -> String {
         let mut out = String::new();
@@ -290,6 +315,27 @@ mod tests {
         assert_eq!(lines[3].replace(' ', ""), "1234.5".repeat(8));
         assert!(lines.iter().all(|l| l.chars().count() <= LINE), "{text}");
         assert_eq!(lines[3].len(), lines[4].len());
+    }
+
+    #[test]
+    fn a_wide_terminal_has_a_line_for_each_run_and_a_narrow_one_fewer_columns() {
+        let long = "rate=10mbit bbr3 seed=3 loss=1%";
+        let row = |name: &str| [vec![name.to_owned()], vec!["1234.5".to_owned(); 8]].concat();
+        let columns = [("goodput", "Mbit/s"), ("util", "%"), ("queue ms", "p50"), ("", "p95")];
+        let more = [("rtt ms", "p50"), ("", "p95"), ("loss", "%"), ("retr", "%")];
+        let header = [&[("run", "")], &columns[..], &more[..]].concat();
+        let table = Table { header, rows: vec![row(long), row("short")] };
+        let text = table.to_text_that_fits(100);
+        assert_eq!(text.lines().count(), 4, "{text}");
+        assert!(text.lines().all(|l| l.chars().count() <= 100), "{text}");
+        assert_eq!(table.to_text_that_fits(80), table.to_text());
+        let text = table.to_text_that_fits(60);
+        assert!(text.lines().all(|l| l.chars().count() <= 60), "{text}");
+        assert!(text.ends_with("not shown: retr\n") && !text.contains("retr  "), "{text}");
+        // Two columns of one name stay together.
+        let text = table.to_text_that_fits(32);
+        assert!(text.ends_with("not shown: queue ms, rtt ms, loss, retr\n"), "{text}");
+        assert!(table.to_text_that_fits(1).contains("goodput"));
     }
 
     #[test]

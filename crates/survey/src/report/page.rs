@@ -77,14 +77,15 @@ fn distribution(out: &mut String) {
     let header = [("drawn", ""), ("what", ""), ("from", "")];
     let rows = draw::table().into_iter().map(|row| row.map(|cell| cell.replace('`', "")).to_vec());
     out.push_str("<details>\n<summary>How paths are drawn</summary>\n");
-    page::html_table(out, &Table { header: header.to_vec(), rows: rows.collect() });
+    let table = Table { header: header.to_vec(), rows: rows.collect() };
+    page::html_table(out, "How paths are drawn", &table);
     out.push_str("</details>\n");
 }
 
 fn section(out: &mut String, report: &Report, number: usize, pair: &Pair) -> Result<(), PageError> {
     let name = format!("{} against {}", pair.cc, pair.against);
     let _ = writeln!(out, "<section tabindex=\"-1\">\n<h2>{}</h2>", escape(&name));
-    page::html_table(out, &table::measures(pair));
+    page::html_table(out, &name, &table::measures(pair));
     for comparison in &pair.comparisons {
         if let Some(drawing) = scatter(pair, comparison) {
             page::plot(out, &format!("plot-{number}-{}", comparison.measure), &drawing)?;
@@ -92,7 +93,7 @@ fn section(out: &mut String, report: &Report, number: usize, pair: &Pair) -> Res
     }
     if let Reference::Algorithm(against) = &pair.against {
         out.push_str("<h3>By kind of disturbance</h3>\n");
-        page::html_table(out, &table::kinds(pair));
+        page::html_table(out, &format!("{name}, by kind of disturbance"), &table::kinds(pair));
         worst(out, report, pair, against);
     }
     out.push_str("</section>\n");

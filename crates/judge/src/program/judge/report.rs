@@ -140,10 +140,10 @@ fn render(judged: &Judged, courses: &[PathSeries<'_>]) -> Result<String, PlotErr
         let [name, about] = [&defect.name, &defect.about].map(|text| escape(text));
         let _ = writeln!(page, "<p><strong>{name}</strong>: {about}</p>");
     }
-    page::html_table(&mut page, &table(judged));
+    page::html_table(&mut page, "Checks", &table(judged));
     for (i, (name, about, series)) in courses.iter().enumerate() {
         let (name, about) = (escape(name), escape(about));
-        let _ = writeln!(page, "<section>\n<h2>{name}</h2>\n<p>{about}</p>");
+        let _ = writeln!(page, "<section tabindex=\"-1\">\n<h2>{name}</h2>\n<p>{about}</p>");
         page::plot(&mut page, &format!("course-{i}"), &drawing(series.clone()))?;
         page.push_str("</section>\n");
     }

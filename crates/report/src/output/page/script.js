@@ -19,8 +19,6 @@
     const { panels, places } = JSON.parse(plot.querySelector("script").textContent);
     for (const [size, all] of Object.entries(places)) {
       const svg = plot.querySelector("." + size + " svg");
-      svg.setAttribute("role", "img");
-      svg.setAttribute("aria-label", svg.querySelector("text")?.textContent.trim() || "plot");
       const cursor = document.createElementNS("http://www.w3.org/2000/svg", "line");
       cursor.setAttribute("class", "cursor");
       svg.append(cursor);

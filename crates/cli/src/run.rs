@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use fullpipe_lab::run::ROWS;
 use fullpipe_lab::{BackendChoice, RunOptions};
+use fullpipe_report::metrics::RunResult;
+use fullpipe_report::output::{self, QlogDir, Reports, StoreError, file_name_of};
 use fullpipe_report::{Part, plan::Plan};
 use fullpipe_scenario::{Edition, units};
 use fullpipe_scenario::{MAX_FILE_BYTES, read_text};

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use fullpipe_lab::run::{Journal, JournalError};
 use fullpipe_lab::{BackendChoice, run_point};
+use fullpipe_report::output::page::check_replaceable;
 use fullpipe_report::plan::Plan;
 use fullpipe_scenario::{Cc, units};
 use fullpipe_survey::baseline::Baseline;

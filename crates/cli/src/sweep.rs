@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use fullpipe_lab::run::{self, SweepError, SweepProgress};
 use fullpipe_lab::{BackendChoice, RunOptions};
+use fullpipe_report::output::{self, Reports, ScenarioReport, table};
 use fullpipe_report::{Part, plan::Plan};
 use fullpipe_scenario::Edition;
 use indicatif::{ProgressBar, ProgressStyle};

@@ -11,7 +11,7 @@ use fullpipe_scenario::LinkKind;
 use super::journal::{Journal, JournalError, JournalOf};
 use super::point::{RunOptions, run_point};
 use super::pool::each_together;
-use crate::backend::{BackendChoice, RunError};
+use crate::backend::RunError;
 
 /// Progress of a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -180,7 +180,7 @@ fn check_scenario(dir: &Path, plan: &Plan) -> Result<(), JournalError> {
 mod tests {
     use super::*;
     use crate::backend::BackendChoice;
-    use crate::scenario::Edition;
+    use fullpipe_scenario::Edition;
 
     #[test]
     fn a_directory_is_of_one_link_alone() {

@@ -14,7 +14,9 @@ pub mod table;
 mod text;
 
 pub use json::{BaselineError, Reports, SCHEMA_VERSION, ScenarioReport};
-pub use parquet_tables::{Cells, Columns, Table, series_columns, tables, write, write_scenario};
+pub use parquet_tables::{Cells, Columns, Table, tables, write, write_scenario};
+
+pub(crate) use parquet_tables::series_columns;
 pub use qlog::{Qlog, QlogDir};
 pub use store::{StoreError, check_file, create_dir, file_name_of, write_whole};
 pub use text::{csv, csv_of, junit, write_series_csv};

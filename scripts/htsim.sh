@@ -1,19 +1,23 @@
 #!/usr/bin/env bash
-# Measures the simulator beside csg-htsim (https://github.com/Broadcom/csg-htsim), whose source is in
-# the directory that is named, and prints the tables of docs/costs.md: `scripts/htsim.sh
+# Measures the simulator beside csg-htsim (https://github.com/Broadcom/csg-htsim), whose source is
+# in the directory that is named, and prints the tables of docs/costs.md: `scripts/htsim.sh
 # path/to/csg-htsim`. Nothing is downloaded. htsim is built with -O3 in a temporary directory, with
 # scripts/htsim.cpp in front of it. Both run the same experiment by turns, ROUNDS times (5).
 #
-# FULLPIPE names the command. Needs g++, Python 3 and valgrind.
+# FULLPIPE names another build of the command. Needs g++, Python 3 and valgrind.
 set -euo pipefail
 if [ $# != 1 ] || [ ! -f "$1/sim/tcp.cpp" ]; then
     echo "write the directory with htsim's source: scripts/htsim.sh path/to/csg-htsim" >&2
     exit 2
 fi
 source=$(cd "$1/sim" && pwd)
+fullpipe=${FULLPIPE:+$(realpath "$FULLPIPE")}
 cd "$(dirname "$0")/.."
-fullpipe=${FULLPIPE:-target/release/fullpipe}
 cargo build --release --locked -p fullpipe-sim --example beside
+if [ -z "$fullpipe" ]; then
+    cargo build --release --locked -p fullpipe
+    fullpipe=target/release/fullpipe
+fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 

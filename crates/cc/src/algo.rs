@@ -75,7 +75,8 @@ pub trait CongestionControl {
         2
     }
     /// An application would send more than it does, and asks for a probe of the bandwidth; or the
-    /// reason why there is none now. A window that grows when it is full needs nothing but the data.
+    /// reason why there is none now. A window that grows when it is full needs nothing but the
+    /// data.
     fn request_probe(&mut self, conn: &Conn, _now: Instant) -> Result<(), NotNow> {
         if conn.in_recovery() { Err(NotNow::Congestion) } else { Ok(()) }
     }

@@ -63,14 +63,17 @@ impl Snapshot {
         if self.state == State::Fixed {
             return self.pacing_rate;
         }
-        let srtt = self.srtt?;
+        // A round trip can be known from the handshake, before anything was delivered.
+        let srtt = self.srtt.filter(|_| self.delivered > 0)?;
+        // The jump of Careful Resume is no window that the path is known to carry.
+        let cwnd = self.cwnd.min(self.delivered.saturating_mul(2));
         let rate = match (&self.bbr, self.state) {
             (Some(bbr), _) => bbr.bw,
             // The window doubles in each round trip, and half of it is known to have arrived.
             (None, State::SlowStart | State::ConservativeSlowStart) => {
-                Rate::from_volume(self.cwnd / 2, srtt)
+                Rate::from_volume(cwnd / 2, srtt)
             }
-            (None, _) => Rate::from_volume(self.cwnd, srtt),
+            (None, _) => Rate::from_volume(cwnd, srtt),
         };
         (rate > Rate::ZERO).then_some(rate)
     }
@@ -131,7 +134,8 @@ impl Controller {
         if estimate.is_some_and(|estimate| estimate >= target) {
             return BandwidthProbe::Reached;
         }
-        if self.conn().srtt().is_none() {
+        let is_fixed = self.snapshot().state == State::Fixed;
+        if self.conn().srtt().is_none() && !is_fixed {
             return BandwidthProbe::NotNow(NotNow::NoRoundTrip);
         }
         match self.request_probe(now) {

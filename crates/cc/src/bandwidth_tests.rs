@@ -1,5 +1,4 @@
-//! What an application is told of the rate, on a link that is simple enough to say what must come
-//! out.
+//! The rate that an application is told, on a link that is simple enough to say what must come out.
 
 use crate::test_link::{Link, MS, TokenBucket};
 use crate::{Algorithm, BandwidthProbe, Config, Controller, Duration, NotNow, Rate, State};

@@ -413,6 +413,10 @@ impl Controller {
     /// section 9.4: only the port changed): the model stays, and nothing is in flight there yet.
     /// Later reports of the transport on packets from before are ignored.
     pub fn forget_flight(&mut self) {
+        #[cfg(feature = "careful-resume")]
+        if let Some(cwnd) = self.resume.and_then(|resume| resume.window_at_stop(&self.conn)) {
+            self.conn.cwnd = cwnd;
+        }
         self.conn.begin_path();
         self.stop_resuming();
     }
@@ -528,7 +532,8 @@ impl Controller {
         self.resume.map(|resume| resume.phase())
     }
 
-    /// True from Safe Retreat on: the path did not carry what [`Config::resume`] said. Nobody may
+    /// True from Safe Retreat on, and after a timeout in one of the two phases before it: the path
+    /// did not carry what [`Config::resume`] said. Nobody may
     /// use these parameters again (RFC 9959 section 3.5).
     #[cfg(feature = "careful-resume")]
     pub fn saved_parameters_failed(&self) -> bool {

@@ -97,6 +97,8 @@ pub(crate) enum Step {
     Retreated(u64),
     /// Back to the algorithm alone.
     Normal,
+    /// The same, since the jump ended in a timeout. The saved parameters must not be used again.
+    Failed,
 }
 
 const fn least_window(conn: &Conn) -> u64 {
@@ -138,11 +140,23 @@ impl Resume {
         self.phase
     }
 
+    /// True while packets are under way that the path was not known to carry.
+    const fn is_in_jump(&self) -> bool {
+        matches!(self.phase, ResumePhase::Unvalidated | ResumePhase::Validating)
+    }
+
+    /// The window of a connection that stops to resume here: what was validated, where it is in the
+    /// jump.
+    pub(crate) fn window_at_stop(&self, conn: &Conn) -> Option<u64> {
+        let validated = self.pipe_size.max(conn.initial_cwnd).max(least_window(conn));
+        self.is_in_jump().then_some(validated.min(conn.cwnd))
+    }
+
     /// After the algorithm has taken a batch in, and is in `state`: the next phase, and its window
     /// and rate.
     pub(crate) fn step(&mut self, conn: &mut Conn, state: State, news: &News<'_>) -> Step {
         if news.has_timed_out {
-            return Step::Normal;
+            return if self.is_in_jump() { Step::Failed } else { Step::Normal };
         }
         if self.phase != ResumePhase::Reconnaissance {
             self.pipe_size = self.pipe_size.saturating_add(news.newly_acked);

@@ -7,7 +7,7 @@ use fullpipe_cc::Duration;
 use fullpipe_judge::capture::Choice;
 use fullpipe_lab::explain::{self, ExplainError, Story};
 use fullpipe_lab::run::ROWS;
-use fullpipe_lab::{BackendChoice, RunOptions, run_point};
+use fullpipe_lab::{BackendChoice, RunError, RunOptions, run_point};
 use fullpipe_report::output::ScenarioReport;
 use fullpipe_report::plan::{Options, Plan};
 use fullpipe_scenario::units;
@@ -23,9 +23,9 @@ use crate::print;
 
 /// Tell in words what one flow does on a path, and why
 ///
-/// Runs it in the simulator and says when and why each state was entered and left, what the model
-/// believed and what was true of the path, and where bytes waited. The path is that of the options,
-/// or of a scenario file.
+/// Runs it, in the simulator unless --backend names another one, and says when and why each state
+/// was entered and left, what the model believed and what was true of the path, and where bytes
+/// waited. The path is that of the options, or of a scenario file.
 ///
 /// With --pcap or --qlog it runs nothing, and tells what the sender of a captured flow did, as
 /// fullpipe judge does. Defects are told, and no failure.
@@ -150,7 +150,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
              fullpipe run FILE.toml --backend {backend} with them"
         )));
     }
-    args.pictures.check()?;
     let interrupt = Interrupt::install()?;
     let stop = interrupt.flag();
     let at_work = Heartbeat::start("explain".to_owned());
@@ -158,17 +157,21 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(file) => plan_of_file(args, file)?,
         None => {
             check_without_file(args).map_err(Failure::BadInput)?;
-            options(args)?.plan().map_err(Failure::BadInput)?
+            let plan = options(args)?.plan().map_err(Failure::BadInput)?;
+            let of_option = |error| Failure::BadInput(Options::of_option(error));
+            args.backend.check_plan(&plan, "options").map_err(of_option)?;
+            plan
         }
     };
+    args.pictures.check()?;
     let (story, run) = match (&args.file, &args.path.scenario) {
         (Some(file), _) => of_plan(args, file, &plan, Which::number(args.flow.as_ref())?, &stop)?,
         (None, Some(file)) => of_plan(args, file, &plan, 0, &stop)?,
-        (None, None) => (explain::tell(&plan, 0, 0, args.backend, &stop).map_err(Failure::run)?, 0),
+        (None, None) => {
+            let story = explain::tell(&plan, 0, 0, args.backend, &stop);
+            (story.map_err(|error| of_story("", error))?, 0)
+        }
     };
-    if args.pictures.is_any() && !story.interrupted {
-        draw(args, &plan, run, &stop)?;
-    }
     drop(at_work);
     if args.json {
         print(&format!("{}\n", serde_json::to_string(&story).map_err(Failure::run)?))?;
@@ -177,6 +180,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     if story.interrupted {
         return Err(Failure::Interrupted("interrupted; this is the story so far".into()));
+    }
+    if args.pictures.is_any() {
+        let _at_work = Heartbeat::start("plots and series".to_owned());
+        draw(args, &plan, run, &stop)?;
     }
     Ok(())
 }
@@ -215,7 +222,13 @@ fn options(args: &Args) -> Result<Options, Failure> {
 /// Plots and series of the run that was told of: with a virtual clock it is the same once more.
 fn draw(args: &Args, plan: &Plan, run: usize, stop: &AtomicBool) -> Result<(), Failure> {
     let options = RunOptions { backend: args.backend, rows: Some(ROWS), ..RunOptions::default() };
-    let result = run_point(plan, run, &options, stop, &mut |_| ()).map_err(Failure::run)?;
+    let result =
+        run_point(plan, run, &options, stop, &mut |_| ()).map_err(|error| match error {
+            RunError::StoppedEarly => {
+                Failure::Interrupted("interrupted; there are no plots and no series".into())
+            }
+            error => Failure::run(error),
+        })?;
     let mut report = ScenarioReport::of(plan, None, None);
     report.runs.push(result);
     args.pictures.write_reports(&[report])
@@ -240,11 +253,15 @@ fn of_plan(
 ) -> Result<(Story, usize), Failure> {
     let run = run_of(args, file, plan)?;
     let story = explain::tell(plan, run, flow, args.backend, stop);
-    let story = story.map_err(|error| match error {
-        ExplainError::Input(why) => Failure::bad_input(format!("{}: {why}", file.display())),
-        ExplainError::Run(error) => Failure::run(error),
-    })?;
+    let story = story.map_err(|error| of_story(&format!("{}: ", file.display()), error))?;
     Ok((story, run))
+}
+
+fn of_story(place: &str, error: ExplainError) -> Failure {
+    match error {
+        ExplainError::Input(why) => Failure::bad_input(format!("{place}{why}")),
+        ExplainError::Run(error) => Failure::run(error),
+    }
 }
 
 /// The run that --run names, or the only one.

@@ -29,12 +29,13 @@ impl Pictures {
 
     /// Checks that the files can be written, before anything runs.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        if let Some(dir) = &self.svg {
-            output::create_dir(dir).map_err(|e| Failure::bad_input(format!("--svg: {e}")))?;
-        }
         if let Some(file) = &self.series_csv {
             let checked = output::check_file(file);
             checked.map_err(|e| Failure::bad_input(format!("--series-csv: {e}")))?;
+        }
+        // Last, since it makes the directory.
+        if let Some(dir) = &self.svg {
+            output::create_dir(dir).map_err(|e| Failure::bad_input(format!("--svg: {e}")))?;
         }
         Ok(())
     }

@@ -88,8 +88,8 @@ pub(crate) struct Args {
     /// Give no session tickets: every connection proves the server's identity with its certificate
     #[arg(long)]
     no_resumption: bool,
-    /// Begin a connection with what an earlier one to the same address had, for so long after its
-    /// end: Careful Resume (RFC 9959); not with noq's own algorithms
+    /// Begin a connection over QUIC with what an earlier one to the same address had, for so long
+    /// after its end: Careful Resume (RFC 9959); not with noq's own algorithms
     #[arg(long, value_name = "TIME", value_parser = crate::parse_timeout)]
     careful_resume: Option<fullpipe_cc::Duration>,
     /// Write the qlog of each connection into DIR; each takes a descriptor

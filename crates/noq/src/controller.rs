@@ -51,7 +51,7 @@ struct Inner {
     clock: Clock,
     flight: Flight,
     batch: Batch,
-    /// What a clone for `congestion_state` shows. The first event removes it; only a controller of a
+    /// The look at the model that a clone for `congestion_state` gives. The first event removes it; only a controller of a
     /// real path has events.
     at_clone: Option<Box<View>>,
 }
@@ -64,6 +64,8 @@ struct View {
     saved: Option<fullpipe_cc::SavedParameters>,
     #[cfg(feature = "careful-resume")]
     has_failed: bool,
+    #[cfg(feature = "careful-resume")]
+    phase: Option<fullpipe_cc::ResumePhase>,
 }
 
 impl View {
@@ -74,6 +76,8 @@ impl View {
             saved: core.saved_parameters(),
             #[cfg(feature = "careful-resume")]
             has_failed: core.saved_parameters_failed(),
+            #[cfg(feature = "careful-resume")]
+            phase: core.resume_phase(),
         }
     }
 }
@@ -112,6 +116,12 @@ impl NoqController {
     #[cfg(feature = "careful-resume")]
     pub fn saved_parameters_failed(&self) -> bool {
         self.view().has_failed
+    }
+
+    /// The phase of Careful Resume: see [`fullpipe_cc::Controller::resume_phase`].
+    #[cfg(feature = "careful-resume")]
+    pub fn resume_phase(&self) -> Option<fullpipe_cc::ResumePhase> {
+        self.view().phase
     }
 
     fn view(&self) -> View {

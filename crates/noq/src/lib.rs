@@ -15,9 +15,9 @@ pub use congestion::controllers_resuming;
 pub use congestion::{controllers, controllers_with_seed};
 pub use controller::NoqController;
 pub use fullpipe_adapter::{CongestionControl, NoqAlgorithm};
-#[cfg(feature = "careful-resume")]
-pub use fullpipe_cc::SavedParameters;
 pub use fullpipe_cc::{Algorithm, Snapshot};
+#[cfg(feature = "careful-resume")]
+pub use fullpipe_cc::{ResumePhase, SavedParameters};
 #[cfg(feature = "qlog")]
 pub use qlog::QlogFiles;
 pub use runtime::runtime;

@@ -1,4 +1,4 @@
-//! What runs come to: the plan of a scenario and its expectations, the observations of a run, the
+//! Results of runs: the plan of a scenario and its expectations, the observations of a run, the
 //! metrics that are computed of them, and their output as tables, JSON, Parquet, qlog and pages.
 #![forbid(unsafe_code)]
 

@@ -35,7 +35,7 @@ pub struct TracedColumns {
 pub struct Described {
     /// The file's name.
     pub file: String,
-    /// What it has.
+    /// The columns in it.
     pub has: TracedColumns,
     /// Value of the field `trace` that names nothing but its rate.
     pub rate_alone: String,

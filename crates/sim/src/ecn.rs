@@ -3,18 +3,18 @@
 //!
 //! RFC 9000 section 13.4.2.1: of the packets that an ACK newly acknowledges each has to be counted,
 //! as ECT or as CE; one that is not was bleached. And no packet may be counted that was not
-//! ECN-capable. Marks on all packets prove nothing: a flow that comes late into a queue which others
-//! keep above its threshold sees nothing else, whatever it does. A router that writes CE into the
-//! field by mistake writes it into packets that are not ECN-capable as well, which no queue does. So
-//! a sender that has had nothing but marks for some round trips sends packets of one round trip
-//! without ECN, and looks whether they are counted. RFC 9768 section 3.2.2.3 asks the same of TCP's
-//! SYN, which is not ECN-capable. Where the field is changed the sender stops: its packets say no
-//! more that they can be marked, and marks mean nothing to it.
+//! ECN-capable. Marks on all packets prove nothing: a flow that comes late into a queue which
+//! others keep above its threshold sees nothing else, whatever it does. A router that writes CE
+//! into the field by mistake writes it into packets that are not ECN-capable as well, which no
+//! queue does. So a sender that has had nothing but marks for some round trips sends packets of one
+//! round trip without ECN, and looks whether they are counted. RFC 9768 section 3.2.2.3 asks the
+//! same of TCP's SYN, which is not ECN-capable. Where the field is changed the sender stops: its
+//! packets say no more that they can be marked, and marks mean nothing to it.
 
 /// Round trips with nothing but marks, from the first packet on, after which the sender asks.
 const MARKED_ROUNDS: u32 = 8;
-/// Questions in succession of which all packets were counted, and which so end ECN. One may be wrong
-/// where the network doubles packets.
+/// Questions in succession of which all packets were counted, and which so end ECN. One may be
+/// wrong where the network doubles packets.
 const QUESTIONS: u32 = 3;
 
 /// The sender's account.
@@ -51,9 +51,9 @@ enum Question {
 }
 
 impl Validation {
-    /// An ACK acknowledges `newly_acked` packets and has these counts, of ECT and CE together and of
-    /// CE. `largest` is the newest packet that was acknowledged so far, `next` the one that will be
-    /// sent next.
+    /// An ACK acknowledges `newly_acked` packets and has these counts, of ECT and CE together and
+    /// of CE. `largest` is the newest packet that was acknowledged so far, `next` the one that will
+    /// be sent next.
     #[inline]
     pub(crate) fn on_ack(
         &mut self,
@@ -121,8 +121,9 @@ impl Validation {
 mod tests {
     use super::*;
 
-    /// A path's account of rounds of so many packets, each with an ACK of its own; `changes` says what
-    /// becomes of a packet's field. The packets that left without ECN, and the state at the end.
+    /// A path's account of rounds of so many packets, each with an ACK of its own; `changes` says
+    /// what becomes of a packet's field. The packets that left without ECN, and the state at the
+    /// end.
     fn after(
         rounds: u64,
         window: u64,

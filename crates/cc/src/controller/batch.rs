@@ -401,9 +401,9 @@ impl Controller {
             Step::Retreated(most) => {
                 each!(&mut self.algo, a => a.on_retreated(&mut self.conn, most));
             }
-            Step::Normal => {}
+            Step::Normal | Step::Failed => {}
         }
-        self.has_retreated |= step == Step::Retreat;
+        self.has_retreated |= matches!(step, Step::Retreat | Step::Failed);
         self.resume = matches!(step, Step::Stay | Step::Retreat).then_some(resume);
     }
 
@@ -413,7 +413,10 @@ impl Controller {
         let marked = (said.ce_packets > 0).then_some(newest.order());
         // What a probe repaired was sent no later.
         let repaired = said.has_repaired_loss.then_some(newest.order());
-        let lost = repaired.or(said.newest_lost);
+        let lost = match (repaired, said.newest_lost) {
+            (Some(repaired), Some(lost)) => Some(repaired.latest(lost)),
+            (repaired, lost) => repaired.or(lost),
+        };
         let sent = match (lost, marked) {
             (Some(lost), Some(_)) if self.conn.marks_are_apart() => lost,
             (Some(lost), Some(marked)) => lost.latest(marked),

@@ -218,3 +218,35 @@ fn a_jump_that_is_not_used_leaves_no_window() {
         assert!(link.cc.cwnd() <= 4 * INITIAL_CWND, "{algorithm}: {:?}", link.cc);
     }
 }
+
+/// A flow that goes on from another port in the middle of its jump has no more than what was
+/// validated, and one whose jump ends in a timeout says that the parameters are of no use.
+#[test]
+fn a_jump_that_is_broken_off_leaves_no_window() {
+    for algorithm in ALL {
+        for phase in [ResumePhase::Unvalidated, ResumePhase::Validating] {
+            let mut moved = link(algorithm, Some(SAVED));
+            run_to(&mut moved, Some(phase));
+            moved.step(&mut || false);
+            let validated = moved.delivered.max(INITIAL_CWND);
+            moved.cc.forget_flight();
+            assert!(moved.cc.cwnd() <= validated + SMSS, "{algorithm}: {:?}", moved.cc);
+            assert_eq!(moved.cc.resume_phase(), None, "{algorithm}");
+
+            let mut timed_out = link(algorithm, Some(SAVED));
+            run_to(&mut timed_out, Some(phase));
+            let mut batch = timed_out.cc.ack(timed_out.now);
+            batch.timeout();
+            batch.finish();
+            assert!(timed_out.cc.saved_parameters_failed(), "{algorithm}");
+            assert_eq!(timed_out.cc.resume_phase(), None, "{algorithm}");
+        }
+        // Before the jump neither says anything of the parameters.
+        let mut early = link(algorithm, Some(SAVED));
+        early.step(&mut || false);
+        let mut batch = early.cc.ack(early.now);
+        batch.timeout();
+        batch.finish();
+        assert!(!early.cc.saved_parameters_failed(), "{algorithm}");
+    }
+}

@@ -45,8 +45,8 @@ pub(super) struct Partial {
 #[derive(Serialize, Deserialize)]
 struct Note {
     url: String,
-    /// The value of If-Range: a strong entity tag or a date.
-    validator: String,
+    /// The value of If-Range: a strong entity tag or a date. Without it the part is begun anew.
+    validator: Option<String>,
 }
 
 /// The place of the body of an answer.
@@ -86,12 +86,13 @@ impl Partial {
         if let Some(mode) = mode {
             file.set_permissions(Permissions::from_mode(mode | 0o200))?;
         }
-        let had = match &known {
+        let validator = known.and_then(|known| known.validator);
+        let had = match &validator {
             Some(_) => file.seek(SeekFrom::End(0))?,
             None => 0,
         };
         file.set_len(had)?;
-        let (validator, url) = (known.map(|known| known.validator), url.to_owned());
+        let url = url.to_owned();
         let whole = None;
         let partial =
             Self { part, note, url, had, whole, validator, mode, lock: Some(lock), is_done: false };
@@ -162,15 +163,10 @@ impl Partial {
         Start::At(0)
     }
 
-    /// Says in the second file what the part is of. Without a validator there is no such file.
+    /// Says in the second file what the part is of.
     pub(super) fn note(&self) -> io::Result<()> {
-        let Some(validator) = self.validator.clone() else {
-            return match std::fs::remove_file(&self.note) {
-                Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-                _ => Ok(()),
-            };
-        };
-        let note = serde_json::to_vec(&Note { url: self.url.clone(), validator })?;
+        let (url, validator) = (self.url.clone(), self.validator.clone());
+        let note = serde_json::to_vec(&Note { url, validator })?;
         // With a rename, so that it is there whole, and no link is followed.
         let directory = self.note.parent().filter(|parent| !parent.as_os_str().is_empty());
         let mut file = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))?;
@@ -439,6 +435,15 @@ mod tests {
         let error = opened.err().expect("a refusal").to_string();
         assert!(error.contains("f.part is there, and no "), "{error}");
         assert_eq!(std::fs::read(&part).expect("a file"), b"of somebody else");
+        // One of this program, killed while it had no validator, is begun anew.
+        let note = Note { url: "https://a/f".to_owned(), validator: None };
+        let note = serde_json::to_vec(&note).expect("JSON");
+        std::fs::write(dir.path().join("f.part.json"), note).expect("a note");
+        let (begun, file) =
+            Partial::open(&dir.path().join("f"), "https://a/f", None).expect("a part");
+        assert_eq!(file.metadata().expect("a file").len(), 0);
+        drop(begun);
+        assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0);
         // An empty one holds nothing that could be lost.
         std::fs::write(&part, "").expect("a file");
         assert!(Partial::open(&dir.path().join("f"), "https://a/f", None).is_ok());

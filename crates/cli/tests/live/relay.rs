@@ -137,7 +137,7 @@ fn largest_windows(qlogs: &Path) -> Vec<u64> {
 /// packets grow to 75 kB.
 fn a_connection_begins_with_what_an_earlier_one_had() {
     let qlogs = tempfile::tempdir().expect("a directory");
-    for (known, switches) in [(false, &[][..]), (true, &["--careful-resume", "1h"])] {
+    for (known, switches) in [(false, &[][..]), (true, &["--careful-resume", "60min"])] {
         let qlog = qlogs.path().join(known.to_string());
         let mut place = place_with(4_000_000, &[&["--qlog", text(&qlog)], switches].concat());
         write_file(&place.dir.path().join("www/small"), 60_000);

@@ -44,7 +44,8 @@ fn sigterm_lets_an_answer_end_and_takes_no_new_client() {
     let dir = www(&[30_000_000]);
     let log = dir.path().join("log");
     // Each answer is on a thread of its own.
-    let mut server = serve_logging(dir.path(), &log, &["--threads", "3"]);
+    let mut server =
+        serve_logging(dir.path(), &log, &["--threads", "3", "--shutdown-timeout", "60s"]);
     let slow: Vec<Running> = (0..3).map(|_| slow_get(dir.path(), &server, "/30000000")).collect();
     server.process.signal(Signal::SIGTERM);
     line_of(&log, ENDING);

@@ -269,7 +269,7 @@ fn what_cannot_be_is_one_line() {
     for (args, reason) in [
         (&["serve", ".", "--tun", "fp0"][..], "--tcp"),
         (&["serve", ".", "--tcp", "127.0.0.1"], "an IP address and a port"),
-        (&["serve", ".", "--careful-resume", "1h", "--cc", "noq:bbr3"], "not for noq:bbr3"),
+        (&["serve", ".", "--careful-resume", "60min", "--cc", "noq:bbr3"], "not for noq:bbr3"),
         (&["serve", ".", "--tcp", "10.0.0.2:0", "--tun", "fp0=10.0.0.1/24"], "a port of its own"),
         (&["serve", ".", "--tcp", "10.0.0.2:80", "--tun", "a/b"], "no name of a device"),
         (&["serve", ".", "--tcp", "10.0.0.2:80", "--tun", "fpnone0"], "there is no device fpnone0"),

@@ -211,7 +211,7 @@ fn the_version_says_what_it_is_built_from_and_the_file_is_small() {
     assert!(text.starts_with("fullpipe 0.1.0 (") && text.contains("feature kernel)"), "{text}");
     let bytes = std::fs::metadata(env!("CARGO_BIN_EXE_fullpipe")).expect("a file").len();
     // With the lines of the source it was 80 MB.
-    assert!(!cfg!(target_os = "linux") || bytes < 50_000_000, "{bytes} bytes");
+    assert!(!cfg!(target_os = "linux") || bytes < 60_000_000, "{bytes} bytes");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::common::{Running, fullpipe, run};
 const FILE: &str = "name = \"x\"\nduration = \"1s\"\ncc = [\"bbr3\", \"cubic\"]\n\
     path = { rate = [\"10mbit\", \"20mbit\"], rtt = \"40ms\", buffer = [\"1bdp\", \"2bdp\"] }\n";
 
-/// What the command prints on a terminal with so many columns.
+/// Output of the command on a terminal with so many columns.
 fn on_columns(dir: &Path, args: &[&str], columns: u16) -> String {
     let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let terminal = nix::pty::openpty(Some(&size), None).expect("a terminal");

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 #[cfg(feature = "qlog")]
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use fullpipe_noq::{
@@ -82,7 +83,12 @@ pub(super) struct Configs {
     choose: Option<Choose>,
     choose_by_name: Option<ChooseByName>,
     known_paths: Option<Arc<KnownPaths>>,
+    /// Connections that began with what an earlier one had.
+    resumed: AtomicU64,
 }
+
+/// Seeds of those that resume begin so far from those of the others.
+const FIRST_RESUMED: u64 = 1 << 32;
 
 impl Configs {
     /// `server` has everything but the transport.
@@ -100,7 +106,8 @@ impl Configs {
             Arc::new(config)
         };
         let (hq, http3) = (with(false), with(true));
-        Self { hq, http3, transports, choose, choose_by_name, known_paths }
+        let resumed = AtomicU64::new(0);
+        Self { hq, http3, transports, choose, choose_by_name, known_paths, resumed }
     }
 
     /// The one with which the endpoint starts.
@@ -144,6 +151,9 @@ impl Configs {
             config.transport_config(Arc::new(transport));
         } else if saved.is_some() {
             let Transports { congestion, seed, .. } = self.transports;
+            // Factories that begin at one seed would let connections probe at the same times.
+            let number = self.resumed.fetch_add(1, Ordering::Relaxed);
+            let seed = seed.wrapping_add(FIRST_RESUMED).wrapping_add(number);
             let transport = self.transports.resuming(congestion, seed, http3, saved);
             config.transport_config(Arc::new(transport));
         } else {

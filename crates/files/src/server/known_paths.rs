@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fullpipe_noq::{NoqController, SavedParameters};
+use fullpipe_noq::{NoqController, ResumePhase, SavedParameters};
 use lru::LruCache;
 use noq::Connection;
 use noq_proto::PathId;
@@ -16,6 +16,10 @@ use super::admission::Network;
 /// 100 bytes.
 const MOST: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
 
+/// The most that is saved of a path, in bytes. A client can make the server believe in a faster
+/// path, and another client behind the same address then gets half of that as its jump.
+const MOST_BYTES: u64 = 16 << 20;
+
 /// Parameters of the paths to clients by the client's address: of IPv6 the first 64 bits.
 ///
 /// An address is what the RFC calls an endpoint token. Clients behind one address share it, and a
@@ -23,7 +27,14 @@ const MOST: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
 #[derive(Debug)]
 pub(super) struct KnownPaths {
     lifetime: Duration,
-    paths: Mutex<LruCache<Network, Known>>,
+    paths: Mutex<LruCache<Network, Entry>>,
+}
+
+/// A path, and whether a connection began with its parameters and is not over.
+#[derive(Clone, Copy, Default, Debug)]
+struct Entry {
+    known: Option<Known>,
+    is_taken: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,12 +43,15 @@ struct Known {
     since: Instant,
 }
 
-/// The path of one connection. While it lasts no other connection begins with these parameters.
+/// The path of one connection. While one lasts that began with parameters, no other one gets any.
 #[derive(Debug)]
 pub(super) struct Taken {
     paths: Arc<KnownPaths>,
     client: Network,
+    /// The parameters that it began with.
     known: Option<Known>,
+    /// The parameters for the next one.
+    left: Option<Known>,
 }
 
 impl KnownPaths {
@@ -48,15 +62,19 @@ impl KnownPaths {
 
     pub(super) fn take(self: &Arc<Self>, client: IpAddr, now: Instant) -> Taken {
         let client = Network::of(client);
-        let known = self.lock().pop(&client).filter(|known| self.is_fresh(known, now));
-        Taken { paths: self.clone(), client, known }
+        let mut known = None;
+        if let Some(entry) = self.lock().get_mut(&client).filter(|entry| !entry.is_taken) {
+            known = entry.known.take().filter(|known| self.is_fresh(known, now));
+            entry.is_taken = known.is_some();
+        }
+        Taken { paths: self.clone(), client, known, left: known }
     }
 
     fn is_fresh(&self, known: &Known, now: Instant) -> bool {
         now.saturating_duration_since(known.since) <= self.lifetime
     }
 
-    fn lock(&self) -> MutexGuard<'_, LruCache<Network, Known>> {
+    fn lock(&self) -> MutexGuard<'_, LruCache<Network, Entry>> {
         // A panic while the lock was held leaves a cache of valid entries.
         self.paths.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,37 +87,51 @@ impl Taken {
     }
 
     /// The connection is over: its parameters are those of the path now.
-    pub(super) fn end(self, connection: &Connection, now: Instant) {
+    pub(super) fn end(mut self, connection: &Connection, now: Instant) {
         let controller = connection.congestion_state(PathId::ZERO);
         let ours = controller.and_then(|ours| ours.into_any().downcast::<NoqController>().ok());
         let path = connection.path(PathId::ZERO);
         let remote = path.and_then(|path| path.remote_address().ok());
-        if let (Some(ours), Some(remote)) = (ours, remote)
-            && Network::of(remote.ip()) == self.client
-        {
-            self.learn(ours.saved_parameters(), ours.saved_parameters_failed(), now);
+        match (ours, remote) {
+            (Some(ours), Some(remote)) if Network::of(remote.ip()) == self.client => {
+                // A jump that has not arrived proves nothing.
+                let is_unproven =
+                    ours.resume_phase().is_some_and(|phase| phase != ResumePhase::Reconnaissance);
+                let has_failed = ours.saved_parameters_failed() || is_unproven;
+                self.learn(ours.saved_parameters(), has_failed, now);
+            }
+            // The client has moved, and its model is of another path.
+            _ => self.left = None,
         }
     }
 
     /// Without parameters of its own, a connection was too short to change what is known.
     fn learn(mut self, own: Option<SavedParameters>, has_failed: bool, now: Instant) {
         if has_failed {
-            self.known = None;
+            self.left = None;
         }
-        if let Some(parameters) = own {
-            self.known = Some(Known { parameters, since: now });
+        if let Some(own) = own {
+            let parameters = SavedParameters { cwnd: own.cwnd.min(MOST_BYTES), ..own };
+            self.left = Some(Known { parameters, since: now });
         }
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        let Some(known) = self.known else { return };
+        if self.known.is_none() && self.left.is_none() {
+            return;
+        }
         let mut paths = self.paths.lock();
+        let entry = paths.get_or_insert_mut(self.client, Entry::default);
+        if self.known.is_some() {
+            entry.is_taken = false;
+        }
         // Of two connections at once, the one that ended last knows more.
-        let is_newer = paths.peek(&self.client).is_none_or(|other| known.since > other.since);
-        if is_newer {
-            paths.put(self.client, known);
+        if let Some(left) = self.left
+            && entry.known.is_none_or(|other| left.since > other.since)
+        {
+            entry.known = Some(left);
         }
     }
 }
@@ -156,5 +188,27 @@ mod tests {
         second.learn(Some(parameters(2000)), false, now + Duration::from_secs(2));
         first.learn(Some(parameters(1000)), false, now + Duration::from_secs(1));
         assert_eq!(known(&paths, A, now), Some(2000));
+    }
+
+    #[test]
+    fn nobody_begins_with_parameters_while_another_one_does() {
+        let now = Instant::now();
+        let paths = KnownPaths::new(Duration::from_secs(60));
+        paths.take(A, now).learn(Some(parameters(1000)), false, now);
+        let jumps = paths.take(A, now);
+        assert_eq!(jumps.parameters().map(|its| its.cwnd), Some(1000));
+        // One beside it leaves what it saw, which waits for the end of the first.
+        paths.take(A, now).learn(Some(parameters(800)), false, now + Duration::from_secs(1));
+        assert_eq!(known(&paths, A, now), None);
+        jumps.learn(None, true, now + Duration::from_secs(2));
+        assert_eq!(known(&paths, A, now), Some(800));
+    }
+
+    #[test]
+    fn a_path_is_not_believed_to_hold_any_number_of_bytes() {
+        let now = Instant::now();
+        let paths = KnownPaths::new(Duration::from_secs(60));
+        paths.take(A, now).learn(Some(parameters(1 << 40)), false, now);
+        assert_eq!(known(&paths, A, now), Some(MOST_BYTES));
     }
 }

@@ -119,7 +119,8 @@ impl<'a> Measurement<'a> {
         RunResult { series, ..result }
     }
 
-    /// A value that is asked for; nothing where there is no such thing: a percentile of no packets, a share of no goodput.
+    /// A value that is asked for; nothing where there is no such thing: a percentile of no packets,
+    /// a share of no goodput.
     pub fn value(&self, probe: &Probe) -> Option<f64> {
         let span = self.span(probe.window)?;
         let flows: Option<Vec<usize>> = match &probe.scope {

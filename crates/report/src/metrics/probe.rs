@@ -73,7 +73,7 @@ pub struct Window {
 pub struct Probe {
     /// Whose it is.
     pub scope: Scope,
-    /// What is measured.
+    /// The metric.
     pub metric: Metric,
     /// The time that counts.
     pub window: Window,

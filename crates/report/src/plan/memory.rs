@@ -383,7 +383,7 @@ fn hops(scenario: &Scenario) -> f64 {
 struct OwnLink {
     flow: usize,
     rate: f64,
-    /// What the flow has under way where this link slows it down.
+    /// Packets that the flow has under way where this link slows it down.
     packets: f64,
 }
 

@@ -166,10 +166,10 @@ impl Sim {
         // No figure is of a sender's own link.
         if number <= graph.uplink {
             link.count(&d);
-        }
-        let (flows, parents) = (self.flows.len(), &self.parents);
-        if let Load::Data(data) = &d.payload.load {
-            link.count_of(|| owner(flows, parents, data.flow), &d);
+            let (flows, parents) = (self.flows.len(), &self.parents);
+            if let Load::Data(data) = &d.payload.load {
+                link.count_of(|| owner(flows, parents, data.flow), &d);
+            }
         }
         let hop = graph.hops[d.payload.next as usize];
         if hop < END {

@@ -41,7 +41,7 @@ export function summaryOf(runs: Run[], seconds: number): string {
 function table(caption: string, head: string[], rows: (string | Node)[][]): HTMLTableElement {
   const cells = (row: (string | Node)[]) => row.map((cell, i) => make(i === 0 ? "th" : "td", {}, cell));
   const made = make("table", {}, make("caption", {}, caption));
-  made.append(make("thead", {}, make("tr", {}, ...head.map((name) => make("th", { scope: "col" }, name)))));
+  made.append(make("thead", {}, make("tr", {}, ...head.map((name) => (name === "" ? make("td", {}) : make("th", { scope: "col" }, name))))));
   made.append(make("tbody", {}, ...rows.map((row) => make("tr", {}, ...cells(row)))));
   return made;
 }
@@ -120,6 +120,7 @@ export function storyOf(story: Story): Node[] {
     percent(s.waiting_share),
     bytes(s.lost_bytes),
   ]);
-  told.push(make("div", { className: "wide" }, table("By state", head, rows)));
+  const wide = make("div", { className: "wide", tabIndex: 0, role: "group", ariaLabel: "By state" }, table("By state", head, rows));
+  told.push(wide);
   return told;
 }

@@ -303,27 +303,28 @@ pub fn open_table(out: &mut String, class: &str, id: &str, caption: &str) {
 pub fn html_table(out: &mut String, caption: &str, table: &table::Table) {
     open_table(out, "summary", "", caption);
     out.push_str("<thead>\n<tr>");
-    let mut c = 0;
+    let (mut c, mut second) = (0, String::new());
     while c < table.header.len() {
         let (name, unit) = table.header[c];
         let span = 1 + table.header[c + 1..].iter().take_while(|h| h.0.is_empty()).count();
         let unit =
             if span == 1 && !unit.is_empty() { format!("<br>{unit}") } else { String::new() };
         let (rows, scope) = if span == 1 { (2, "col") } else { (1, "colgroup") };
-        let _ = write!(
-            out,
-            "<th scope=\"{scope}\" colspan=\"{span}\" rowspan=\"{rows}\">{name}{unit}</th>"
-        );
+        let size = format!("colspan=\"{span}\" rowspan=\"{rows}\"");
+        // An empty header is none to a screen reader.
+        let _ = match format!("{name}{unit}") {
+            text if text.is_empty() => write!(out, "<td {size}></td>"),
+            text => write!(out, "<th scope=\"{scope}\" {size}>{text}</th>"),
+        };
+        for (_, unit) in table.header.iter().skip(c).take(span).filter(|_| span > 1) {
+            let _ = match *unit {
+                "" => write!(second, "<td></td>"),
+                unit => write!(second, "<th scope=\"col\">{unit}</th>"),
+            };
+        }
         c += span;
     }
-    out.push_str("</tr>\n<tr>");
-    for (i, (name, unit)) in table.header.iter().enumerate() {
-        let spanned = name.is_empty() || table.header.get(i + 1).is_some_and(|h| h.0.is_empty());
-        if spanned {
-            let _ = write!(out, "<th scope=\"col\">{unit}</th>");
-        }
-    }
-    out.push_str("</tr>\n</thead>\n<tbody>\n");
+    let _ = write!(out, "</tr>\n<tr>{second}</tr>\n</thead>\n<tbody>\n");
     for row in &table.rows {
         out.push_str("<tr>");
         for (i, cell) in row.iter().enumerate() {

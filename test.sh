@@ -394,6 +394,8 @@ case "$lane" in
         fast_lane
         ;;
     all)
+        # Other programs that the tests in real time talk to.
+        has iperf3 || apt_install iperf3
         aioquic
         formatting
         fast_lane

@@ -8,7 +8,7 @@ mod soak;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use fullpipe_bpf::kernel::{Cost, Counting, Options, Usage};
+use fullpipe_bpf::kernel::{Connection, Cost, Counting, Options, Usage};
 use fullpipe_testkit::{skip, until, until_some};
 use libbpf_rs::query::ProgInfoIter;
 
@@ -31,8 +31,10 @@ fn a_timeout_reports_each_loss_with_what_was_in_flight_when_it_was_sent() {
         until("ProbeBW_UP", || flow.state().state == "ProbeBW_UP");
         bench.outage(Duration::from_millis(1_200));
         // The kernel's timer runs anew from a tail loss probe, and so may end behind the outage.
-        let state = until_some("an outage loses a window", || {
-            Some(flow.state()).filter(|state| state.losses > 400)
+        let state = until_some("an outage loses a window in a probe", || {
+            let is_told =
+                |state: &Connection| state.losses > 400 && state.inflight_longterm.is_some();
+            Some(flow.state()).filter(is_told)
         });
         let bdp = 50_000_000 / 8 / 10;
         println!("{state:?}");

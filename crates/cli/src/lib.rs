@@ -236,8 +236,18 @@ fn suggestion(error: &clap::Error) -> String {
         {
             format!("; a command stands behind --, as in -- {word} …")
         }
+        (None, Some(ContextValue::String(word)))
+            if error.kind() == clap::error::ErrorKind::UnknownArgument && are_algorithms(word) =>
+        {
+            format!("; algorithms stand behind --cc, as in --cc {word}")
+        }
         _ => String::new(),
     }
+}
+
+/// True of one algorithm, or of several with commas between them.
+fn are_algorithms(word: &str) -> bool {
+    word.split(',').all(|name| name.parse::<fullpipe_cc::Algorithm>().is_ok())
 }
 
 /// True if the subcommand that was asked for runs a command of the user's.

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fullpipe_cc::Algorithm;
 use fullpipe_traffic::{Stream, stream_seed};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -20,6 +21,7 @@ use super::tree::{self, GridAxis};
 use super::unused::Settings;
 use super::{MAX_NAME, MAX_RUNS, schema};
 use crate::suggest::{did_you_mean, nearest};
+use crate::units::Buffer;
 
 /// The choice among fields that a file has twice: for other lengths and other backends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -185,7 +187,7 @@ impl ScenarioFile {
     }
 }
 
-/// A file of nearly that name in the same directory.
+/// The hint at another file of nearly that name in the same directory, or at an algorithm.
 fn near(path: &Path) -> String {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Ok(entries) = std::fs::read_dir(dir) else { return String::new() };
@@ -196,10 +198,13 @@ fn near(path: &Path) -> String {
         .filter(|name| name.ends_with(".toml"))
         .collect();
     let wrong = path.file_name().unwrap_or_default().to_string_lossy();
-    let found = nearest(&wrong, names.iter().map(String::as_str));
-    found.map_or(String::new(), |name| {
-        format!("; did you mean {}?", path.with_file_name(name).display())
-    })
+    if let Some(name) = nearest(&wrong, names.iter().map(String::as_str)) {
+        return format!("; did you mean {}?", path.with_file_name(name).display());
+    }
+    match wrong.parse::<Algorithm>() {
+        Ok(_) => format!("; it is an algorithm, as in --cc {wrong}"),
+        Err(_) => String::new(),
+    }
 }
 
 /// The error in a field of a text that was read before, with the field's line.
@@ -242,6 +247,12 @@ const LONG_LIST: usize = 16;
 /// The disciplines that have no usual values.
 const QUEUES_WITH_FIELDS: &str = "; write { red = { min = \"0.2bdp\", max = \"0.6bdp\" } } or { step = { mark_above = \"5ms\" } }";
 
+/// The size that stands where a discipline's name is expected.
+fn size_as_queue(message: &str) -> Option<&str> {
+    let name = message.strip_prefix("unknown variant `")?.split('`').next()?;
+    name.parse::<Buffer>().is_ok().then_some(name)
+}
+
 /// A file's text, for those who say where something stands in it.
 struct Source<'a> {
     text: &'a str,
@@ -255,6 +266,9 @@ impl Source<'_> {
         let mut message = with_hint(error.message());
         if message.starts_with("missing field") && field.ends_with("queue") {
             message.push_str(QUEUES_WITH_FIELDS);
+        }
+        if let Some(size) = size_as_queue(error.message()).filter(|_| field.ends_with("queue")) {
+            message = format!("'{size}' is the size of a queue; write buffer = \"{size}\"");
         }
         FileError {
             file: self.file.to_owned(),

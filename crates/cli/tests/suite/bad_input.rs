@@ -148,6 +148,7 @@ fn of_all_commands_and_files() {
     file("field.toml", &good.replace("rtt", "rt"));
     file("cc.toml", &good.replace("bbr3", "bbr"));
     file("queue.toml", &good.replace("\"20ms\"", "\"20ms\", queue = \"fqcodel\""));
+    file("size.toml", &good.replace("\"20ms\"", "\"20ms\", queue = \"2bdp\""));
     file("buffer.toml", &good.replace("\"20ms\"", "\"20ms\", buffer = 3"));
     file("unit.toml", &good.replace("10mbit", "10"));
     file("none.toml", "");
@@ -184,6 +185,9 @@ fn of_all_commands_and_files() {
         (&["sweep", "good.toml"], &["--out"]),
         (&["sweep", "nowhere.toml", "--out", "out"], &["nowhere.toml", "No such file"]),
         (&["compare", "--cc", "cubik"], &["did you mean cubic?"]),
+        (&["compare", "bbr3,cubic"], &["'bbr3,cubic'", "as in --cc bbr3,cubic"]),
+        (&["explain", "bbr3"], &["bbr3: No such file", "--cc bbr3"]),
+        (&["run", "size.toml"], &["size.toml:3", "buffer = \"2bdp\""]),
         (&["compare", "--buffer", "3"], &["'3' has no unit", "700pkts"]),
         (&["compare", "--flows", "100000"], &["--flows", "write 10000 or fewer"]),
         (&["compare", "--rate", "0mbit"], &["--rate", "like 100mbit"]),

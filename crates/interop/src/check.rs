@@ -321,7 +321,7 @@ impl Ground<'_> {
                 .from(is_server)
                 .flat_map(|seen| &seen.packets)
                 .filter_map(|p| p.opened.as_ref());
-            let counts = opened.filter(|opened| opened.frames.has_ecn_counts).count();
+            let counts = opened.filter(|opened| opened.frames.ecn_counts.is_some()).count();
             verdict.require(counts > 0, || format!("the {who} acknowledged without ECN counts"));
         }
     }

@@ -94,7 +94,7 @@ fn ours(trace: &Trace, is_server: bool) -> Counts {
         if packet.kind == PacketType::OneRtt {
             add("packets in the other key phase", usize::from(opened.key_phase));
         }
-        add(FRAMES[0].1, usize::from(opened.frames.has_ecn_counts));
+        add(FRAMES[0].1, usize::from(opened.frames.ecn_counts.is_some()));
         add(FRAMES[1].1, opened.frames.challenges.len());
         add(FRAMES[2].1, opened.frames.responses.len());
     }

@@ -281,8 +281,8 @@ fn both_ends_change_the_key_phase() {
 fn both_ends_mark_and_count() {
     let make = || {
         let mut g = ground(Kind::Ecn);
-        frames(&mut g.client.datagrams[4].packets[0]).has_ecn_counts = true;
-        frames(&mut g.server.datagrams[5].packets[0]).has_ecn_counts = true;
+        frames(&mut g.client.datagrams[4].packets[0]).ecn_counts = Some([1, 0, 0]);
+        frames(&mut g.server.datagrams[5].packets[0]).ecn_counts = Some([1, 0, 0]);
         g
     };
     breaks(
@@ -293,7 +293,7 @@ fn both_ends_mark_and_count() {
             }),
             ("the server sent packets with CE", &|g| g.server.datagrams[5].ecn = CE),
             ("the server acknowledged without", &|g| {
-                frames(&mut g.server.datagrams[5].packets[0]).has_ecn_counts = false;
+                frames(&mut g.server.datagrams[5].packets[0]).ecn_counts = None;
             }),
         ],
     );

@@ -7,7 +7,7 @@ use crate::program::judge::{Defect, Kind, Looks, at_quantile, is_flat};
 
 impl Facts<'_> {
     pub(super) fn defects(&self, looks: &Looks) -> Vec<Defect> {
-        let rules: [(&str, Option<String>); 8] = [
+        let rules: [(&str, Option<String>); 10] = [
             ("does not react to losses", self.ignores_losses(looks.kind)),
             ("fixed window", self.fixed_window(looks.kind)),
             ("window of a few packets", self.few_packets()),
@@ -16,6 +16,8 @@ impl Facts<'_> {
             ("no pacing", self.unpaced(looks)),
             ("window reset at each loss", self.reset_at_loss()),
             ("tolerates too much loss", self.tolerates_loss(looks.kind)),
+            ("does not react to marks", self.ignores_marks()),
+            ("halves at each mark of L4S", self.halves_at_marks(looks.kind)),
         ];
         let found = rules
             .into_iter()
@@ -145,8 +147,12 @@ impl Facts<'_> {
             return Vec::new();
         }
         // A sender that answers to losses, or looks for more, is not stuck.
-        if matches!(looks.kind, Kind::BbrLike { .. } | Kind::LossBased { .. }) {
-            return self.slow_return().into_iter().collect();
+        let known = matches!(
+            looks.kind,
+            Kind::BbrLike { .. } | Kind::LossBased { .. } | Kind::Scalable { .. }
+        );
+        if known {
+            return [self.deaf_to_classic(), self.slow_return()].into_iter().flatten().collect();
         }
         let stuck = self.stuck().or_else(|| self.first_rate()).or_else(|| self.capped(looks.kind));
         [stuck, self.slow_return()].into_iter().flatten().collect()

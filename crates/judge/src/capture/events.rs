@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::MOST_PACKETS;
 use super::flow::{Acked, At, Flow, Place, Sending, Sent};
 use super::ledger::Ledger;
+use super::marks::Counts;
 
 struct Clock {
     ms_per_unit: f64,
@@ -30,6 +31,7 @@ pub(super) struct Reader {
     pub(super) names_losses: bool,
     /// By number space.
     largest_received: HashMap<u64, u64>,
+    counts: HashMap<u64, Counts>,
     ends: RangeEnds,
     /// Data in the other direction, and round trips by the log's own words.
     pub(super) arrivals: Vec<Sent>,
@@ -132,6 +134,7 @@ impl Reader {
             has_new_metrics: false,
             names_losses: false,
             largest_received: HashMap::new(),
+            counts: HashMap::new(),
             ends: RangeEnds::default(),
             arrivals: Vec::new(),
             answers: Vec::new(),
@@ -261,8 +264,17 @@ impl Reader {
                 // An ACK of a connection with several paths is for the first of them.
                 let space = if space < 2 { space } else { 2 + path_of(frame).unwrap_or(0) };
                 self.acked(at_s, space, ranges);
+                self.counted(at_s, space, frame);
             }
         }
+    }
+
+    /// The counts of an acknowledgement (RFC 9000 section 19.3.2): they only grow, and older ones may
+    /// come later.
+    fn counted(&mut self, at_s: f64, space: u64, frame: &Value) {
+        let [ect0, ect1, ce] =
+            ["ect0", "ect1", "ce"].map(|name| frame.get(name).and_then(whole).unwrap_or(0));
+        self.counts.entry(space).or_default().ack(&mut self.ledger.flow, at_s, [ect0, ect1, ce]);
     }
 
     fn acked(&mut self, at_s: f64, space: u64, ranges: &[Value]) {

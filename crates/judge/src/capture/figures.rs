@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::flow::{Place, Sending};
+use super::marks;
 use super::measure::{SETTLED_S, View, sums};
 use crate::program::judge::{at_quantile, burst_quantile};
 
@@ -120,6 +121,9 @@ pub struct Figures {
     pub reordered_packets: Option<u64>,
     /// Packets with a mark of congestion.
     pub marked_packets: u64,
+    /// The share of the packets of data that left as ECT(1), which is L4S; null where the ECN field
+    /// is not seen.
+    pub ect1_share: Option<f64>,
     /// Acknowledgements of all kinds.
     pub acks: u64,
     /// Data that one of them confirms.
@@ -224,6 +228,7 @@ impl View<'_> {
             timeouts: resent.map(|_| flow.timeouts),
             reordered_packets: is_seen("reordering").then_some(flow.reordered_packets),
             marked_packets: flow.marked_packets,
+            ect1_share: marks::ect1_share(&flow.codepoints),
             acks: flow.acks,
             bytes_per_ack: Spread::of(confirms.collect()),
             ack_burst_packets: Spread::of(self.ack_bursts(settled, self.end_s)),

@@ -96,6 +96,10 @@ pub(super) struct Flow {
     pub(super) duplicate_bytes: u64,
     /// Packets with a mark of congestion.
     pub(super) marked_packets: u64,
+    /// Packets of data by the two bits of their ECN field, as far as it is seen.
+    pub(super) codepoints: [u64; 4],
+    /// Packets that are told to be marked, at the times at which the sender hears of them.
+    pub(super) marks: Vec<At>,
     /// The share of the packets that filled the receiver's window; nothing where that is not known.
     pub(super) window_limited: Option<f64>,
     pub(super) handshake_rtt_s: Option<f64>,
@@ -138,6 +142,8 @@ impl Flow {
             timeouts: 0,
             duplicate_bytes: 0,
             marked_packets: 0,
+            codepoints: [0; 4],
+            marks: Vec::new(),
             window_limited: None,
             handshake_rtt_s: None,
             reaction_s: None,
@@ -157,6 +163,7 @@ impl Flow {
         self.lost.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         self.rtt.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         self.inflight.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+        self.marks.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     }
 
     /// Losses of a time.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::flow::{Flow, Lost, Place};
 use super::ledger::{Ledger, THRESHOLD};
+use super::marks::Counts;
 use crate::quic::{Packet, PacketType};
 
 /// A packet of the flow that was opened.
@@ -19,6 +20,7 @@ pub(super) struct Opened {
     is_eliciting: bool,
     /// Packets of the other direction that it acknowledges.
     acked: Box<[(u64, u64)]>,
+    ecn_counts: Option<[u64; 3]>,
 }
 
 impl Opened {
@@ -42,6 +44,7 @@ impl Opened {
             bytes: packet.whole_bytes as u32,
             is_eliciting: opened.frames.is_eliciting,
             acked: opened.frames.acked.into_boxed_slice(),
+            ecn_counts: opened.frames.ecn_counts,
         })
     }
 }
@@ -138,6 +141,7 @@ pub(super) fn fill(flow: Flow, packets: &[Opened]) -> Flow {
     }
     (flow.sent, flow.acked, flow.acks) = (Vec::new(), Vec::new(), 0);
     let mut holes: HashMap<u64, Holes> = HashMap::new();
+    let mut counts: HashMap<u64, Counts> = HashMap::new();
     for packet in packets {
         let (at_s, space) = (packet.at_s, packet.space);
         if packet.is_data_way {
@@ -152,6 +156,9 @@ pub(super) fn fill(flow: Flow, packets: &[Opened]) -> Flow {
             }
         } else if !packet.acked.is_empty() {
             ledger.acked(at_s, space, &packet.acked);
+            if let Some(told) = packet.ecn_counts {
+                counts.entry(space).or_default().ack(&mut ledger.flow, at_s, told);
+            }
             ledger.detect(at_s, space, |n| !arrived.has(space, n));
         }
     }
@@ -202,7 +209,16 @@ mod tests {
 
     fn packet(at_ms: f64, is_data_way: bool, number: u64, acked: &[(u64, u64)]) -> Opened {
         let (at_s, acked) = (at_ms / 1e3, acked.into());
-        Opened { at_s, is_data_way, space: 2, number, bytes: 1200, is_eliciting: true, acked }
+        Opened {
+            at_s,
+            is_data_way,
+            space: 2,
+            number,
+            bytes: 1200,
+            is_eliciting: true,
+            acked,
+            ecn_counts: None,
+        }
     }
 
     /// A server that takes 22 ms for its handshake and 40 ms from the client, at its own end.

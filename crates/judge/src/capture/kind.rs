@@ -60,7 +60,7 @@ impl Facts<'_> {
                 false => Kind::FixedRate { mbps },
             };
         }
-        if let Some(kind) = self.by_dips() {
+        if let Some(kind) = self.by_dips().or_else(|| self.by_marks()) {
             return kind;
         }
         if self.is_one_window() && !self.is_timed() {

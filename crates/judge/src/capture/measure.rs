@@ -282,18 +282,28 @@ impl<'a> View<'a> {
 
     /// Losses, and what was in flight before and after.
     pub(super) fn episodes(&self) -> Vec<Episode> {
+        self.episodes_of(self.flow.lost.iter().map(|l| (l.at_s, l.bytes)))
+    }
+
+    /// Marks as [`Self::episodes`] has losses: `lost_bytes` is what was marked.
+    pub(super) fn mark_episodes(&self) -> Vec<Episode> {
+        let marks = self.flow.marks.iter();
+        self.episodes_of(marks.map(|m| (m.at_s, m.value * self.packet())))
+    }
+
+    fn episodes_of(&self, events: impl Iterator<Item = (f64, f64)>) -> Vec<Episode> {
         let rtt = self.usual_rtt_s.unwrap_or(0.1).max(self.step_s);
         let mut episodes: Vec<Episode> = Vec::new();
-        for l in &self.flow.lost {
+        for (at_s, bytes) in events {
             match episodes.last_mut() {
-                Some(last) if l.at_s - last.until_s < 2.0 * rtt => {
-                    last.until_s = l.at_s;
-                    last.lost_bytes += l.bytes;
+                Some(last) if at_s - last.until_s < 2.0 * rtt => {
+                    last.until_s = at_s;
+                    last.lost_bytes += bytes;
                 }
                 _ => episodes.push(Episode {
-                    at_s: l.at_s,
-                    until_s: l.at_s,
-                    lost_bytes: l.bytes,
+                    at_s,
+                    until_s: at_s,
+                    lost_bytes: bytes,
                     share_after: None,
                     least_after: None,
                 }),

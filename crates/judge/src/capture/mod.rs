@@ -12,6 +12,7 @@ mod flow;
 mod keyed;
 mod kind;
 mod ledger;
+mod marks;
 mod measure;
 mod opening;
 mod packet;
@@ -285,6 +286,7 @@ fn read_flow(path: &Path, one: &Listed, keys: Option<&KeyLog>) -> Result<Flow, C
     let mut datagrams: Vec<udp::Datagram> = Vec::new();
     let mut opening = keys.map(Opening::new);
     let (mut start_ns, mut newest_ns, mut left_out, mut backwards) = (None, 0, 0_u64, 0_u64);
+    let mut codepoints = [0_u64; 4];
     let remarks = file::each(path, |frame| {
         let Some(packet) = Packet::of(frame.ip, frame.ip_len) else { return };
         if Key::of_packet(&frame, &packet).0 != key {
@@ -303,9 +305,10 @@ fn read_flow(path: &Path, one: &Listed, keys: Option<&KeyLog>) -> Result<Flow, C
         let is_data_way = packet.from == sender;
         match packet.transport {
             Transport::Tcp(tcp) => {
-                segments.push(Segment { at_s, is_data_way, marked: packet.ecn == 3, tcp });
+                segments.push(Segment { at_s, is_data_way, ecn: packet.ecn, tcp });
             }
             Transport::Udp(payload, length) => {
+                codepoints[usize::from(packet.ecn & 3)] += u64::from(is_data_way);
                 datagrams.push(udp::Datagram::of(at_s, is_data_way, payload, length));
                 if let Some(opening) = &mut opening {
                     opening.datagram(at_s, is_data_way, payload, length);
@@ -328,7 +331,9 @@ fn read_flow(path: &Path, one: &Listed, keys: Option<&KeyLog>) -> Result<Flow, C
     };
     let mut flow = if key.is_udp {
         datagrams.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
-        udp::flow(&datagrams, &opened)
+        let mut flow = udp::flow(&datagrams, &opened);
+        flow.codepoints = codepoints;
+        flow
     } else {
         segments.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         tcp::flow(&segments, &Placed::of(&segments))

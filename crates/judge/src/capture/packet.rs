@@ -31,6 +31,8 @@ pub(super) struct Tcp {
     pub(super) syn: bool,
     pub(super) fin: bool,
     pub(super) rst: bool,
+    /// The flags AE, CWR and ECE (RFC 9768 section 3.1), the first as the highest bit.
+    pub(super) ecn_flags: u8,
     pub(super) payload: u32,
     /// TSval and TSecr.
     pub(super) timestamps: Option<(u32, u32)>,
@@ -113,6 +115,9 @@ impl Tcp {
             syn: packet.syn(),
             fin: packet.fin(),
             rst: packet.rst(),
+            ecn_flags: u8::from(packet.ns()) << 2
+                | u8::from(packet.cwr()) << 1
+                | u8::from(packet.ece()),
             payload: length.checked_sub(u32::from(packet.header_len()))?,
             ..Self::default()
         };

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::flow::{Acked, At, Flow, Lost, Place, Sending, Sent};
+use super::marks::{self, Accurate};
 use super::packet::Tcp;
 use super::place::Placed;
 
@@ -13,7 +14,8 @@ pub(super) struct Segment {
     pub(super) at_s: f64,
     /// True if it goes the way of the data.
     pub(super) is_data_way: bool,
-    pub(super) marked: bool,
+    /// The bits of ECN.
+    pub(super) ecn: u8,
     pub(super) tcp: Tcp,
 }
 
@@ -84,6 +86,7 @@ struct Reader {
     /// The time from the capture to the receiver and back.
     ahead_s: f64,
     unseen: u64,
+    accurate: Accurate,
 }
 
 /// True if one time stamp is later than another, which may have wrapped.
@@ -119,6 +122,7 @@ pub(super) fn flow(segments: &[Segment], placed: &Placed) -> Flow {
         window_full: 0,
         ahead_s: placed.ahead_s,
         unseen: 0,
+        accurate: Accurate::of(segments),
     };
     for segment in segments {
         match segment.is_data_way {
@@ -154,7 +158,12 @@ impl Reader {
         if tcp.payload == 0 {
             return;
         }
-        self.flow.marked_packets += u64::from(segment.marked);
+        let is_marked = segment.ecn == marks::CE;
+        self.flow.codepoints[usize::from(segment.ecn & 3)] += 1;
+        self.flow.marked_packets += u64::from(is_marked);
+        if is_marked && self.flow.place != Place::Sender {
+            self.flow.marks.push(At { at_s, value: 1.0 });
+        }
         let start = self.seq.peek(tcp.data_seq());
         let end = start + u64::from(tcp.payload);
         // A keep-alive repeats the byte before the first unconfirmed one.
@@ -280,6 +289,11 @@ impl Reader {
             return;
         }
         self.flow.acks += 1;
+        let told = self.accurate.ack(tcp);
+        if told > 0 && self.flow.place == Place::Sender {
+            self.flow.marks.push(At { at_s, value: told as f64 });
+            self.flow.marked_packets += told;
+        }
         // The window of a SYN is not scaled (RFC 7323 section 2.2).
         let edge = ack + (u64::from(tcp.window) << if tcp.syn { 0 } else { self.scale });
         self.edge = Some(edge);

@@ -14,7 +14,7 @@ use crate::program::judge::{Kind, at_quantile};
 const MSS: u32 = 1448;
 
 fn segment(at_ms: f64, is_data_way: bool, tcp: Tcp) -> Segment {
-    Segment { at_s: at_ms / 1e3, is_data_way, marked: false, tcp }
+    Segment { at_s: at_ms / 1e3, is_data_way, ecn: 0, tcp }
 }
 
 /// A handshake that the sender of the data begins: so long to the receiver and back from the

@@ -146,8 +146,8 @@ pub struct Frames {
     pub is_eliciting: bool,
     /// Packets that are acknowledged, as ranges with both of their ends, the newest first.
     pub acked: Vec<(u64, u64)>,
-    /// True if an acknowledgement has ECN counts.
-    pub has_ecn_counts: bool,
+    /// The ECN counts of an acknowledgement, if it has some: ECT(0), ECT(1), CE.
+    pub ecn_counts: Option<[u64; 3]>,
     /// The code of a close: the transport's or the application's.
     pub close: Option<Close>,
     /// Data of CRYPTO frames with their offsets.
@@ -217,8 +217,8 @@ impl Frames {
                     last = first;
                 }
                 if kind == 0x03 {
-                    (0..3).try_for_each(|_| reader.integer().map(drop))?;
-                    self.has_ecn_counts = true;
+                    self.ecn_counts =
+                        Some([reader.integer()?, reader.integer()?, reader.integer()?]);
                 }
             }
             // RESET_STREAM, STOP_SENDING, MAX_STREAM_DATA, STREAM_DATA_BLOCKED, and ACK_FREQUENCY
@@ -323,11 +323,11 @@ mod tests {
         assert_eq!(frames.challenges, [[1, 2, 3, 4, 5, 6, 7, 8]]);
         assert_eq!(frames.responses, [[8, 7, 6, 5, 4, 3, 2, 1]]);
         assert_eq!(frames.close, Some(Close { is_application: false, code: 0x12f }));
-        assert!(frames.has_ecn_counts && frames.is_eliciting);
+        assert!(frames.ecn_counts.is_some() && frames.is_eliciting);
         assert_eq!(frames.acked, [(8, 9), (1, 4)]);
         assert!(!Frames::read(&[0, 0x02, 9, 0, 0, 2, 0x1c, 0, 0, 0]).is_eliciting);
         assert_eq!(Frames::read(&[0x02, 9, 0, 1, 2, 7, 0]).acked, [(7, 9)], "below the first");
-        assert!(!Frames::read(&[0x02, 9, 0, 0, 2]).has_ecn_counts);
+        assert_eq!(Frames::read(&[0x02, 9, 0, 0, 2]).ecn_counts, None);
         let unknown = Frames { is_eliciting: true, ..Frames::default() };
         assert_eq!(Frames::read(&[0x3f, 0x1a, 1, 2, 3, 4, 5, 6, 7, 8]), unknown);
         for end in 0..payload.len() {

@@ -9,8 +9,8 @@ use std::path::Path as FilePath;
 
 use fullpipe_cc::{Algorithm, Duration, Instant};
 use fullpipe_judge::program::ProgramPath;
-use fullpipe_path::{Event, Header, Path, PathConfig};
-use fullpipe_tcp::{Config, Endpoint, Handle};
+use fullpipe_path::{Ecn, Event, Header, Path, PathConfig};
+use fullpipe_tcp::{Config, Endpoint, Handle, wire};
 use pcap_file::pcap::{PcapHeader, PcapWriter, RawPcapPacket};
 use pcap_file::{DataLink, TsResolution};
 
@@ -36,11 +36,23 @@ pub(crate) struct Transfer {
     pub(crate) at: At,
     /// The receiver's buffer.
     pub(crate) receive_buffer: usize,
+    /// Its packets are ECT(1).
+    pub(crate) is_l4s: bool,
+    /// Prague's fallback for queues that mark by RFC 3168.
+    pub(crate) has_fallback: bool,
 }
 
 impl Transfer {
     pub(crate) fn of(algorithm: Algorithm, seconds: u64) -> Self {
-        Self { algorithm, paced: true, seconds, at: At::Sender, receive_buffer: 1 << 28 }
+        Self {
+            algorithm,
+            paced: true,
+            seconds,
+            at: At::Sender,
+            receive_buffer: 1 << 28,
+            is_l4s: false,
+            has_fallback: true,
+        }
     }
 }
 
@@ -100,14 +112,24 @@ impl Half {
                 pcap.note(now, &packet);
             }
             let bytes = std::mem::take(&mut packet);
-            let _dropped = self.away.send(now, Header::from(bytes.len() as u32), bytes);
+            let ecn = match bytes[1] & 3 {
+                0 => Ecn::NotEct,
+                1 => Ecn::Ect1,
+                2 => Ecn::Ect0,
+                _ => Ecn::Ce,
+            };
+            let header = Header { ecn, ..Header::from(bytes.len() as u32) };
+            let _dropped = self.away.send(now, header, bytes);
         }
     }
 
     /// What arrives at this end from the other's direction.
     fn receive(&mut self, now: Instant, other: &mut Path<Vec<u8>>) {
         while let Some(event) = other.poll(now) {
-            if let Event::Delivered(packet) = event {
+            if let Event::Delivered(mut packet) = event {
+                if packet.ecn == Ecn::Ce {
+                    wire::set_ce(&mut packet.payload);
+                }
                 if let Some(pcap) = &mut self.pcap {
                     pcap.note(now, &packet.payload);
                 }
@@ -127,6 +149,9 @@ pub(crate) fn capture(transfer: &Transfer, path: &ProgramPath, file: &FilePath) 
         ..Config::default()
     };
     config.congestion.paced = transfer.paced;
+    config.congestion.ecn = transfer.is_l4s;
+    config.congestion.prague_classic_fallback = transfer.has_fallback;
+    (config.ecn, config.accurate_ecn) = (transfer.is_l4s, transfer.is_l4s);
     let pcap = |at: At| (transfer.at == at).then(|| Pcap::create(file, SNAP));
     let mut sender = Half::new(1, &path.down, pcap(At::Sender));
     let mut receiver = Half::new(2, &path.up, pcap(At::Receiver));

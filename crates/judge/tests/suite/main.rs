@@ -12,6 +12,7 @@ mod world;
 mod captures;
 mod dialects;
 mod keys;
+mod l4s;
 mod qlogs;
 mod senders;
 mod verdicts;

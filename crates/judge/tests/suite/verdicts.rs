@@ -64,6 +64,8 @@ fn planted_defects_are_found_by_name() {
 fn healthy() -> Vec<Sender> {
     let mut all = Sender::ours();
     all.push(Sender::new("tcp cubic paced", "cc = \"cubic\"\ntransport = \"tcp\""));
+    all.push(Sender::new("prague", "cc = \"prague\""));
+    all.push(Sender::new("prague, ECT(1)", "cc = \"prague\"\necn = \"l4s\""));
     all.push(Sender::new("bbr3 that pauses", &format!("cc = \"bbr3\"\n{PAUSES}")));
     all.push(Sender::new("cubic that pauses", &format!("cc = \"cubic\"\n{PAUSES}")));
     all
@@ -92,6 +94,17 @@ fn healthy_senders_cause_no_alarm() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Its targets count from the shortest round trip: what makes that longer for good, or holds ACKs
+/// back, is a queue to it. docs/judge.md says so.
+#[test]
+fn bbr_swift_falls_short_where_delays_are_no_queue_and_nowhere_else() {
+    let judged = judged(&Sender::new("bbr-swift", "cc = \"bbr-swift\""), 1, false);
+    let of_delay = ["longer route", "old min_rtt", "aggregation"];
+    let is_known = |alarm: &String| of_delay.iter().any(|part| alarm.contains(part));
+    let (known, wrong): (Vec<_>, Vec<_>) = alarms(&judged).into_iter().partition(is_known);
+    assert!(wrong.is_empty() && !known.is_empty(), "{wrong:#?} {known:#?}");
+}
+
 #[test]
 fn the_kind_of_algorithm_is_recognised() {
     for sender in Sender::ours() {
@@ -110,6 +123,12 @@ fn the_kind_of_algorithm_is_recognised() {
         assert!(is_right, "{}: {looks}", sender.name);
         assert_eq!(looks.paced, Some(sender.name != "tcp cubic"), "{}", sender.name);
     }
+    // Without marks Prague halves at losses, and on long paths bbr-swift's targets let it be BBR.
+    let kind = |flow: &str| judged(&Sender::new("x", flow), 2, false).looks.kind;
+    let prague = kind("cc = \"prague\"\necn = \"l4s\"");
+    assert!(matches!(prague, Kind::LossBased { decrease: Some(0.4..0.62) }), "{prague:?}");
+    let swift = kind("cc = \"bbr-swift\"");
+    assert!(matches!(swift, Kind::BbrLike { probe_rtt_s: Some(4.0..6.0) }), "{swift:?}");
     let fixed = judged(&Sender::new("fixed", "cc = \"fixed:30mbit\""), 1, false);
     assert!(matches!(fixed.looks.kind, Kind::FixedRate { .. }), "{}", fixed.looks);
     assert_eq!(names(&fixed), ["does not react to losses"]);

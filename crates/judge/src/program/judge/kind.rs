@@ -32,6 +32,13 @@ pub enum Kind {
         /// The window after a loss as a share of the one before.
         decrease: Option<f64>,
     },
+    /// Of L4S: marks are frequent, and each takes away a little. Seen in captures and logs alone: no
+    /// path of a verdict marks.
+    Scalable {
+        /// The data in flight after a mark that came alone, as a share of those before; null where
+        /// no mark did.
+        decrease: Option<f64>,
+    },
     /// None of these.
     Unknown,
 }
@@ -203,6 +210,14 @@ impl fmt::Display for Looks {
             Kind::LossBased { decrease: Some(share) } => write!(
                 f,
                 "loss-based: fills the buffer, and goes down to {:.0} % at a loss",
+                100.0 * share
+            )?,
+            Kind::Scalable { decrease: None } => {
+                f.write_str("scalable (L4S): its packets are ECT(1), and marks are frequent")?;
+            }
+            Kind::Scalable { decrease: Some(share) } => write!(
+                f,
+                "scalable (L4S): its packets are ECT(1), and it goes down to {:.0} % at a mark",
                 100.0 * share
             )?,
             Kind::Unknown => f.write_str("no kind that is known here")?,

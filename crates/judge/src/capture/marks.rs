@@ -1,0 +1,214 @@
+//! The ECN field of a flow's data, what its receiver tells of it, and the answers to that.
+
+use super::flow::{At, Flow};
+use super::packet::Tcp;
+use super::tcp::Segment;
+use super::verdict::{Facts, Suspicion};
+use crate::program::judge::{Kind, at_quantile};
+
+/// The bits of the ECN field (RFC 3168 section 5, RFC 9331).
+pub(super) const ECT1: usize = 1;
+pub(super) const CE: u8 = 3;
+
+/// The share of the packets that are not marked from which on a flow is one of L4S: a queue marks
+/// ECT(0) as well, and a SYN is not ECN-capable.
+const L4S: f64 = 0.9;
+
+/// The share of ECT(1) among packets whose field is seen, without those that a queue has marked.
+pub(super) fn ect1_share(codepoints: &[u64; 4]) -> Option<f64> {
+    let [not_ect, ect1, ect0, ce] = *codepoints;
+    let all = not_ect + ect1 + ect0;
+    (all + ce > 0).then(|| ect1 as f64 / all.max(1) as f64)
+}
+
+/// The counts in the acknowledgements of a packet number space.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Counts([u64; 3]);
+
+impl Counts {
+    /// Takes the counts of ECT(0), ECT(1) and CE of an acknowledgement. Older ones may come later.
+    pub(super) fn ack(&mut self, flow: &mut Flow, at_s: f64, told: [u64; 3]) {
+        let [ect0, ect1, ce] = std::array::from_fn(|i| told[i].saturating_sub(self.0[i]));
+        self.0 = std::array::from_fn(|i| told[i].max(self.0[i]));
+        flow.codepoints[2] += ect0;
+        flow.codepoints[ECT1] += ect1;
+        if ce > 0 {
+            flow.marks.push(At { at_s, value: ce as f64 });
+            flow.marked_packets += ce;
+        }
+    }
+}
+
+/// The count of marked packets in the headers of TCP (RFC 9768), modulo 8.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Accurate {
+    /// Both ends agreed to count, in a handshake that is in the capture.
+    is_agreed: bool,
+    /// The next acknowledgement tells of the SYN-ACK, and has no count.
+    is_handshake: bool,
+    last: Option<u8>,
+    newest: Option<u32>,
+}
+
+/// The count with which a receiver begins (RFC 9768 section 3.2.1).
+const FIRST_COUNT: u8 = 5;
+
+impl Accurate {
+    pub(super) fn of(segments: &[Segment]) -> Self {
+        let syn = |is_answer: bool| {
+            segments.iter().find(|s| s.tcp.syn && s.tcp.ack.is_some() == is_answer)
+        };
+        let (Some(syn), Some(answer)) = (syn(false), syn(true)) else { return Self::default() };
+        // RFC 9768 section 3.1.2.
+        let agrees = (0b010..=0b110).contains(&answer.tcp.ecn_flags);
+        Self {
+            is_agreed: syn.tcp.ecn_flags == 0b111 && agrees,
+            is_handshake: !syn.is_data_way,
+            last: Some(FIRST_COUNT),
+            newest: None,
+        }
+    }
+
+    /// The packets of which an acknowledgement is the first to tell that they were marked.
+    pub(super) fn ack(&mut self, tcp: &Tcp) -> u64 {
+        if !self.is_agreed || tcp.syn || tcp.rst {
+            return 0;
+        }
+        if std::mem::take(&mut self.is_handshake) && tcp.payload == 0 {
+            return 0;
+        }
+        // One that was overtaken has an older count.
+        let is_older =
+            |newest: u32| tcp.ack.is_some_and(|ack| newest.wrapping_sub(ack).cast_signed() > 0);
+        if self.newest.is_some_and(is_older) {
+            return 0;
+        }
+        self.newest = tcp.ack.or(self.newest);
+        let before = self.last.replace(tcp.ecn_flags).unwrap_or(tcp.ecn_flags);
+        u64::from(tcp.ecn_flags.wrapping_sub(before) & 7)
+    }
+}
+
+/// Packets in flight from which on more than half of them marked are more than a scalable sender
+/// keeps: two marks in a round trip hold its window (RFC 9332 appendix B).
+const LEAST_PACKETS: f64 = 16.0;
+
+/// The queue above which a queue that marks is none of L4S, which begins at about a millisecond.
+const CLASSIC_QUEUE_S: f64 = 5e-3;
+
+impl Facts<'_> {
+    fn is_l4s(&self) -> bool {
+        self.figures.ect1_share.is_some_and(|share| share >= L4S)
+    }
+
+    /// The packets that are marked once the sender has found its rate.
+    fn marked(&self) -> f64 {
+        let late = self.view.flow.marks.iter().filter(|m| m.at_s >= self.from);
+        late.map(|m| m.value).sum()
+    }
+
+    /// Their share of all.
+    fn marked_share(&self) -> f64 {
+        let sent = self.view.flow.sent.iter().filter(|s| s.at_s >= self.from);
+        self.marked() / sent.map(|s| f64::from(s.packets)).sum::<f64>().max(1.0)
+    }
+
+    fn marks_per_round_trip(&self) -> Option<f64> {
+        let rtt = self.view.usual_rtt_s?;
+        Some(self.marked() * rtt / (self.view.end_s - self.from).max(rtt))
+    }
+
+    /// For marks that came alone, without a loss: the data in flight after them as a share of
+    /// those before, the packets that were marked, and the queue before them in seconds.
+    fn mark_answers(&self) -> Vec<(f64, f64, f64)> {
+        let Some(rtt) = self.view.usual_rtt_s else { return Vec::new() };
+        let late = self.view.mark_episodes().into_iter().filter(|e| e.at_s > self.from);
+        let answers = late.filter_map(|e| {
+            let is_alone = self.view.flow.lost_in(e.at_s - rtt, e.until_s + 4.0 * rtt).is_empty();
+            let before = self.view.rtt(e.at_s - 2.0 * rtt, e.at_s, 0.9)?;
+            let queue = before - self.view.min_rtt_s?;
+            Some((e.share_after.filter(|_| is_alone)?, e.lost_bytes / self.view.packet(), queue))
+        });
+        answers.collect()
+    }
+
+    fn usual_answer(&self, of: fn(&(f64, f64, f64)) -> f64) -> Option<f64> {
+        let answers = self.mark_answers();
+        (answers.len() >= 3).then(|| at_quantile(answers.iter().map(of).collect(), 0.5))?
+    }
+
+    /// A sender of L4S by its packets and the marks that hold its window.
+    pub(super) fn by_marks(&mut self) -> Option<Kind> {
+        if !self.is_l4s() {
+            return None;
+        }
+        let late = self.view.flow.marks.iter().filter(|m| m.at_s >= self.from).count();
+        if late < 3 {
+            self.cannot(
+                "answers to marks",
+                "its packets are ECT(1), and the file shows no marks, or not how many: capture the handshake as well, \
+                 which says how they are told",
+            );
+            return None;
+        }
+        if self.ignores_marks().is_some() {
+            return None;
+        }
+        let marks = self.marks_per_round_trip()?;
+        self.because(format!(
+            "{:.0} % of its packets are ECT(1), and {:.1} % are marked, {marks:.1} in a round trip",
+            100.0 * self.figures.ect1_share.unwrap_or(0.0),
+            100.0 * self.marked_share(),
+        ));
+        Some(Kind::Scalable { decrease: self.usual_answer(|answer| answer.0) })
+    }
+
+    pub(super) fn ignores_marks(&self) -> Option<String> {
+        let marked = self.marked_share();
+        let [_, ect1, ect0, _] = self.view.flow.codepoints;
+        (ect1 + ect0 > 0 && marked > 0.5 && self.packets > LEAST_PACKETS).then(|| {
+            format!(
+                "{:.0} % of its packets are marked, and it keeps {:.0} in flight, where any answer ends sooner",
+                100.0 * marked,
+                self.packets
+            )
+        })
+    }
+
+    pub(super) fn halves_at_marks(&self, kind: Kind) -> Option<String> {
+        let Kind::Scalable { decrease: Some(share) } = kind else { return None };
+        let marked = self.usual_answer(|answer| answer.1)? / self.packets.max(1.0);
+        let queue = self.usual_answer(|answer| answer.2)?;
+        // More than the whole answer to this round trip alone. A queue that is long asks for that to
+        // a loss.
+        let most = 1.0 - marked / 2.0 - 0.1;
+        (share < most.min(0.65) && queue < CLASSIC_QUEUE_S).then(|| {
+            format!(
+                "its packets are ECT(1), and where {:.0} % of a round trip are marked the data in flight go down to {:.0} %: that is \
+                 the answer to a loss, and L4S takes half of the marked share away",
+                100.0 * marked,
+                100.0 * share
+            )
+        })
+    }
+
+    /// The queue is long when it marks, and the sender holds its window by more than a mark a round
+    /// trip.
+    pub(super) fn deaf_to_classic(&self) -> Option<Suspicion> {
+        let rtt = self.view.usual_rtt_s?;
+        let late = self.view.flow.marks.iter().filter(|m| m.at_s >= self.from);
+        let queues =
+            late.filter_map(|m| self.view.rtt(m.at_s - rtt, m.at_s + self.view.step_s, 0.5));
+        let queue = at_quantile(queues.collect(), 0.5)? - self.view.min_rtt_s?;
+        let marks = self.marks_per_round_trip()?;
+        (self.is_l4s() && queue > CLASSIC_QUEUE_S && marks > 1.0).then(|| Suspicion {
+            name: "answers a classic queue as one of L4S".to_owned(),
+            about: format!(
+                "the queue is {:.0} ms long when it marks, and {marks:.1} packets of a round trip are marked for good: other flows in \
+                 such a queue halve at each mark (RFC 9331 section 4.3)",
+                1e3 * queue
+            ),
+            or_else: "the queue is one of L4S that begins to mark as late".to_owned(),
+        })
+    }
+}

@@ -92,6 +92,17 @@ impl Validation {
         }
     }
 
+    /// A probe is due: nothing of what is in flight was acknowledged for long. Where the path drops
+    /// all that is not ECN-capable no question is ever answered, and the next packets could not
+    /// pass, either. `next` is the packet that will be sent next.
+    #[cold]
+    pub(crate) fn on_probe(&mut self, next: u64) {
+        if let Question::Leaving { first } = self.question {
+            self.asked += next - first;
+            (self.question, self.is_sound) = (Question::None, true);
+        }
+    }
+
     fn count_round(&mut self, largest: u64, next: u64) {
         self.is_sound = self.marked < self.acked - self.asked.min(self.acked);
         if self.is_sound || largest < self.round_end {
@@ -198,6 +209,28 @@ mod tests {
         let change = |pn, field| if pn < 200 { mark(field) } else { Field::NotEct };
         assert!(!after(100, 2, change).1.has_failed());
         assert!(after(105, 2, change).1.has_failed());
+    }
+
+    /// Packets that are not ECN-capable may be dropped, and then nothing answers.
+    #[test]
+    fn a_question_without_an_answer_ends_with_a_probe() {
+        let mut validation = Validation::default();
+        let mut pn = 0;
+        while !validation.is_silent() {
+            pn += 1;
+            assert!(pn < 100, "it asks");
+            validation.on_ack(1, (pn, pn), (pn - 1, pn));
+        }
+        validation.on_probe(pn + 4);
+        assert!(!validation.is_silent() && !validation.has_failed());
+        // Those that were late come after all, and are not counted; nothing is asked again.
+        for late in pn..pn + 4 {
+            validation.on_ack(1, (pn, pn), (late, pn + 4));
+        }
+        for n in 1..200 {
+            validation.on_ack(1, (pn + n, pn + n), (pn + 4 + n, pn + 5 + n));
+            assert!(!validation.is_silent() && !validation.has_failed(), "{n}");
+        }
     }
 
     #[test]

@@ -48,6 +48,51 @@ pub(crate) struct Receiver {
     ahead: VecDeque<(u32, Instant)>,
     /// Arrival time of the newest packet, for quick ACKs.
     newest: Option<Instant>,
+    /// For QUIC with ECN.
+    counted: Option<Box<Counted>>,
+}
+
+/// Packet numbers that are counted for ECN, of those up to [`Counted::KEPT`] before the largest:
+/// QUIC counts a duplicate once (RFC 9000 section 13.4.1), TCP as often as it comes (RFC 9768
+/// section 3.2).
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    /// A bit for each number, in turns.
+    bits: [u64; (Self::KEPT / 64) as usize],
+    /// One past the largest number.
+    end: u64,
+}
+
+impl Counted {
+    /// What comes later than so many others is counted: without it the field would seem to be
+    /// cleared.
+    const KEPT: u64 = 1024;
+
+    /// Notes a packet; true if it is to be counted.
+    fn is_new(&mut self, pn: u64) -> bool {
+        if pn >= self.end {
+            if pn - self.end >= Self::KEPT {
+                self.bits.fill(0);
+            } else {
+                for n in self.end..=pn {
+                    let (word, bit) = self.word(n);
+                    *word &= !bit;
+                }
+            }
+            self.end = pn + 1;
+        } else if self.end - pn > Self::KEPT {
+            return true;
+        }
+        let (word, bit) = self.word(pn);
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
+    }
+
+    fn word(&mut self, pn: u64) -> (&mut u64, u64) {
+        let at = (pn % Self::KEPT / 64) as usize;
+        (&mut self.bits[at], 1 << (pn % 64))
+    }
 }
 
 const MISSING: (u32, Instant) = (0, Instant::from_nanos(0));
@@ -68,6 +113,7 @@ impl Receiver {
             ecn_packets: 0,
             quick: config.acks.quick,
             newest: None,
+            counted: (config.ecn.is_capable() && !config.is_tcp()).then(Box::default),
             in_host: Duration::ZERO,
             taken_in: Instant::default(),
             ack_deadline: None,
@@ -106,8 +152,11 @@ impl Receiver {
         self.unacked += 1;
         let is_quick = self.policy.quick > 0 && self.is_quick(now, rtt);
         let is_marked = ecn == Ecn::Ce;
-        self.ce_packets += u64::from(is_marked);
-        self.ecn_packets += u64::from(ecn.is_capable());
+        let counted = self.counted.as_mut();
+        if ecn.is_capable() && counted.is_none_or(|counted| counted.is_new(data.pn)) {
+            self.ce_packets += u64::from(is_marked);
+            self.ecn_packets += 1;
+        }
         // Out of order, a hole that closes, a mark: the sender wants to know at once.
         if !in_order || is_marked || is_quick || self.unacked >= self.policy.every {
             return Some(self.acknowledge(now));
@@ -225,6 +274,27 @@ mod tests {
         assert!(take(&mut r, 3, 3).is_some(), "2 is missing");
         assert!(take(&mut r, 2, 2).is_some(), "the gap closes");
         assert!(take(&mut r, 4, 4).is_none());
+    }
+
+    /// RFC 9000 section 13.4.1, and RFC 9768 section 3.2, by which TCP counts all that come.
+    #[test]
+    fn a_duplicate_is_counted_once_in_quic() {
+        for (config, counted) in [
+            (FlowConfig::bulk(Algorithm::Reno, 1), (8, 4)),
+            (FlowConfig::tcp_bulk(Algorithm::Reno, 1), (12, 6)),
+        ] {
+            let mut r = Receiver::new(&FlowConfig { ecn: Ecn::Ect1, ..config });
+            let (mut id, ce, ect) = (0, Ecn::Ce, Ecn::Ect1);
+            let all = [(0, ect), (0, ect), (1, ce), (1, ce), (3, ce), (2, ect), (2, ect), (3, ce)];
+            for (pn, ecn) in all.into_iter().chain([(3000, ce), (1500, ect), (2900, ect), (1, ce)])
+            {
+                let data = packet(pn, id);
+                id += 1;
+                r.on_packet((NOW, NOW), &data, ecn, Duration::ZERO, |_, _| {});
+            }
+            let ack = r.acknowledge(NOW);
+            assert_eq!((ack.ecn_packets, ack.ce_packets), counted, "{config:?}");
+        }
     }
 
     #[test]

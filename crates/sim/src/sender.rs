@@ -425,6 +425,9 @@ impl Sender {
         }
         self.check_if_application_limited();
         if self.flight.loss_time.is_none() {
+            if let Some(ecn) = &mut self.ecn {
+                ecn.on_probe(self.flight.next_pn());
+            }
             if self.flight.tcp.as_ref().is_some_and(|tcp| self.tcp_alarm(tcp).1 == Alarm::Timeout) {
                 self.time_out(now);
                 return false;

@@ -74,11 +74,11 @@ pub(crate) struct Flight {
     packets: Outstanding,
     pub(crate) in_flight: u64,
     pub(crate) loss_time: Option<Instant>,
-    /// Chunks to send again.
-    pub(crate) retransmit: VecDeque<Chunk>,
     /// For TCP, and where there is a send buffer.
     pub(crate) scoreboard: Option<Box<Scoreboard>>,
     pub(crate) tcp: Option<Box<Tcp>>,
+    /// Chunks to send again.
+    pub(crate) retransmit: VecDeque<Chunk>,
     pub(crate) rtt: Rtt,
     /// No packet below this number is in flight.
     oldest_in_flight: u64,
@@ -477,9 +477,12 @@ impl Flight {
         }
     }
 
-    /// True if packets that were marked lost are waited for.
+    /// The same after [`Self::take_oldest`], where as a rule there is nothing to let go of.
     #[inline]
-    pub(crate) fn waits_for_lost(&self) -> bool {
-        self.packets.has_aside()
+    pub(crate) fn forget_if_due(&mut self, now: Instant) {
+        let waits = self.packets.has_aside();
+        if waits && !self.packets.is_settled(self.in_flight, now, self.rtt.horizon()) {
+            self.forget(now);
+        }
     }
 }

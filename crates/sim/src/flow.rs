@@ -99,7 +99,6 @@ pub(crate) const DIRECT: u32 = u32::MAX;
 #[repr(C, align(64))]
 pub struct Flow {
     // For each packet that arrives.
-    pub(crate) receiver: Receiver,
     /// Application bytes that its receiver, or those of its short connections, read.
     pub(crate) received: u64,
     /// The receiver's host, if it takes time.
@@ -114,6 +113,7 @@ pub struct Flow {
     end: Option<Instant>,
     /// For a connection of `Application::ShortFlows`: the flow that it belongs to.
     pub(crate) parent: Option<u32>,
+    pub(crate) receiver: Receiver,
     // For each packet that leaves.
     /// Bytes of a packet on the wire that congestion control does not count.
     pub(crate) header_bytes: u32,

@@ -64,15 +64,24 @@ impl Sent {
 }
 
 /// The packets by their numbers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Outstanding {
     /// Packets from `first` on. After [`Self::settle`] the first of them is in flight, so that the
     /// ring is as short as the flight, however long a lost packet is waited for.
     ring: VecDeque<Sent>,
     first: u64,
+    /// The time at which the first packet of `aside` left; [`Instant::MAX`] without one.
+    aside_since: Instant,
     /// Packets before `first` that were marked lost or replaced, by rising numbers.
     aside: VecDeque<(u64, Sent)>,
+}
+
+impl Default for Outstanding {
+    fn default() -> Self {
+        let (ring, aside) = (VecDeque::new(), VecDeque::new());
+        Self { ring, first: 0, aside_since: Instant::MAX, aside }
+    }
 }
 
 impl Outstanding {
@@ -155,12 +164,21 @@ impl Outstanding {
             }
             self.aside.pop_front();
         }
+        let aside = self.aside.front();
+        self.aside_since = aside.map_or(Instant::MAX, |(_, packet)| packet.state.send_time());
+    }
+
+    /// True if [`Self::settle`] would change nothing, with so many packets of the ring in flight
+    /// and no fate changed before the ring since the last time: known without a look at a packet.
+    #[inline]
+    pub(crate) fn is_settled(&self, in_flight: u64, now: Instant, horizon: Duration) -> bool {
+        in_flight == self.ring.len() as u64 && now.since(self.aside_since) <= horizon
     }
 
     /// True if packets that left the flight are waited for.
     #[inline]
     pub(crate) fn has_aside(&self) -> bool {
-        !self.aside.is_empty()
+        self.aside_since < Instant::MAX
     }
 
     /// The number of the first packet that is not forgotten.
@@ -215,6 +233,38 @@ mod tests {
         all.settle(at(1000), Duration::from_millis(horizon));
         assert_eq!((all.first_known(), all.has_aside()), (4, false));
         assert_eq!(all.get(5).map(Sent::fate), Some(Fate::Lost));
+    }
+
+    /// Whatever became of the packets.
+    #[test]
+    fn where_nothing_is_due_letting_go_changes_nothing() {
+        let (horizon, mut idle, mut state) = (Duration::from_millis(50), 0, 1u64);
+        let mut draw = move |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        for _ in 0..200 {
+            let mut all = sent(30);
+            for ms in 30..90 {
+                let now = Instant::default() + Duration::from_millis(ms);
+                if all.first() < all.next() && draw(3) == 0 {
+                    let fate = [Fate::Acked, Fate::Lost, Fate::Replaced][draw(3) as usize];
+                    let pn = all.first() + draw((all.next() - all.first()).min(3));
+                    mark(&mut all, pn, fate);
+                }
+                let flight = all.ring.iter().filter(|packet| packet.fate() == Fate::InFlight);
+                let is_settled = all.is_settled(flight.count() as u64, now, horizon);
+                let known = |all: &Outstanding| (all.first(), all.first_known(), all.aside.len());
+                let before = known(&all);
+                all.settle(now, horizon);
+                assert_eq!(all.has_aside(), !all.aside.is_empty());
+                if is_settled {
+                    assert_eq!(known(&all), before);
+                    idle += u64::from(all.has_aside());
+                }
+            }
+        }
+        assert!(idle > 100, "{idle}");
     }
 
     #[test]

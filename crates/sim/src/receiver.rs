@@ -31,7 +31,6 @@ pub(crate) struct Receiver {
     /// Packets that are still acknowledged one by one.
     quick: u32,
     policy: AckPolicy,
-    window: Window,
     /// The largest packet number so far, and when it came.
     largest: Option<(u64, Instant)>,
     ce_packets: u64,
@@ -46,6 +45,7 @@ pub(crate) struct Receiver {
     /// Chunks from `next_chunk` on; those that did not arrive have no bytes. Empty when nothing is
     /// missing.
     ahead: VecDeque<(u32, Instant)>,
+    window: Window,
     /// Arrival time of the newest packet, for quick ACKs.
     newest: Option<Instant>,
     /// For QUIC with ECN.
@@ -125,14 +125,14 @@ impl Receiver {
 
     /// Takes a packet in; returns the ACK that it causes at once. `read` hears of each chunk that
     /// the application reads now: its bytes, and when they were written. `rtt` is the connection's,
-    /// for the window; `arrived` the packet's arrival at the host.
+    /// for the window, and far from here in memory; `arrived` the packet's arrival at the host.
     #[inline]
     pub(crate) fn on_packet(
         &mut self,
         (now, arrived): (Instant, Instant),
         data: &Data,
         ecn: Ecn,
-        rtt: Duration,
+        rtt: impl Fn() -> Duration,
         read: impl FnMut(u32, Instant),
     ) -> Option<Ack> {
         let in_order = match &mut self.report {
@@ -145,12 +145,12 @@ impl Receiver {
         if let Report::Tcp(sack) = &mut self.report {
             sack.cut(self.next_chunk);
         }
-        self.window.on_read(now, self.readable, rtt);
+        self.window.on_read(now, self.readable, &rtt);
         if self.largest.is_none_or(|(largest, _)| data.pn > largest) {
             self.largest = Some((data.pn, now));
         }
         self.unacked += 1;
-        let is_quick = self.policy.quick > 0 && self.is_quick(now, rtt);
+        let is_quick = self.policy.quick > 0 && self.is_quick(now, rtt());
         let is_marked = ecn == Ecn::Ce;
         let counted = self.counted.as_mut();
         if ecn.is_capable() && counted.is_none_or(|counted| counted.is_new(data.pn)) {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     fn take(r: &mut Receiver, pn: u64, id: u64) -> Option<Ack> {
-        r.on_packet((NOW, NOW), &packet(pn, id), Ecn::NotEct, Duration::ZERO, |_, _| {})
+        r.on_packet((NOW, NOW), &packet(pn, id), Ecn::NotEct, || Duration::ZERO, |_, _| {})
     }
 
     fn receiver() -> Receiver {
@@ -312,7 +312,7 @@ mod tests {
         let mut acked = |pn: u64, ms| {
             let now = NOW + Duration::from_millis(ms);
             let rtt = Duration::from_millis(40);
-            r.on_packet((now, now), &packet(pn, pn), Ecn::NotEct, rtt, |_, _| {}).is_some()
+            r.on_packet((now, now), &packet(pn, pn), Ecn::NotEct, || rtt, |_, _| {}).is_some()
         };
         let start: Vec<bool> = (0..6).map(|pn| acked(pn, pn)).collect();
         assert_eq!(start, [true, true, true, false, true, false]);

@@ -20,18 +20,21 @@ pub(crate) struct Wait {
 }
 
 /// The round-trip estimator, section 5.
+///
+/// The order in memory is that of use, as in [`crate::Flow`].
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Rtt {
+    /// Made anew with each sample, asked for with each packet.
+    pto: Duration,
     pub(crate) latest: Option<Duration>,
-    /// The time of the first sample.
-    pub(crate) first_sample: Option<Instant>,
     smoothed: Option<Duration>,
     variation: Duration,
     min: Duration,
     /// The peer's max_ack_delay.
     max_ack_delay: Duration,
-    /// Made anew with each sample, asked for with each packet.
-    pto: Duration,
+    /// The time of the first sample.
+    pub(crate) first_sample: Option<Instant>,
 }
 
 impl Rtt {

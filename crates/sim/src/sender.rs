@@ -17,34 +17,43 @@ use crate::tcp::{Alarm, Tcp};
 /// The most doublings of the probe timeout.
 const MAX_BACKOFF: u32 = 10;
 
-/// The application's data as the transport sees it. Last in memory is what each packet needs.
+/// The application's data as the transport sees it.
 #[derive(Clone, Debug)]
 #[repr(C)]
 struct Source {
-    /// Write times of the unsent data: for each write the offset at which it ends, and its time.
-    writes: VecDeque<(u64, Instant)>,
+    /// Bytes that were written and never sent; `None` when there is always something to write.
+    unsent: Option<u64>,
+    /// Bytes sent for the first time in all.
+    sent: u64,
+    /// Boxed, because a bulk flow does not need it.
+    writes: Box<Writes>,
+}
+
+/// The application's writes.
+#[derive(Clone, Debug)]
+struct Writes {
+    /// Times of those that are not sent yet: for each the offset at which it ends, and its time.
+    times: VecDeque<(u64, Instant)>,
     /// The buffer between application and transport, and what the application will still write into
     /// it (`None`: without an end).
     buffer: Option<(u64, Option<u64>)>,
     /// Bytes written in all.
-    written: u64,
-    /// Bytes sent for the first time in all.
-    sent: u64,
-    /// Bytes that were written and never sent; `None` when there is always something to write.
-    unsent: Option<u64>,
+    bytes: u64,
 }
 
 impl Source {
     fn write(&mut self, now: Instant, bytes: u64) {
-        self.written = self.written.max(self.sent).saturating_add(bytes);
-        self.writes.push_back((self.written, now));
+        let writes = &mut *self.writes;
+        writes.bytes = writes.bytes.max(self.sent).saturating_add(bytes);
+        writes.times.push_back((writes.bytes, now));
         self.unsent = Some(self.unsent.unwrap_or(0).saturating_add(bytes));
     }
 
     /// Fills the send buffer up: `arrived` bytes have left it.
     fn fill(&mut self, now: Instant, arrived: u64) {
-        let Some((size, left)) = &mut self.buffer else { return };
-        let room = size.saturating_sub(self.written - arrived.min(self.written));
+        let Writes { buffer, bytes: written, .. } = &mut *self.writes;
+        let Some((size, left)) = buffer else { return };
+        let room = size.saturating_sub(*written - arrived.min(*written));
         let bytes = left.map_or(room, |left| left.min(room));
         if bytes > 0 {
             *left = left.map(|left| left - bytes);
@@ -63,13 +72,14 @@ impl Source {
         *unsent -= bytes;
         self.sent += bytes;
         let mut written = now;
-        while let Some((end, at)) = self.writes.front() {
+        let times = &mut self.writes.times;
+        while let Some((end, at)) = times.front() {
             written = *at;
             if *end > self.sent {
                 break;
             }
             let is_last_byte = *end == self.sent;
-            self.writes.pop_front();
+            times.pop_front();
             if is_last_byte {
                 break;
             }
@@ -93,12 +103,12 @@ pub(crate) struct Sender {
     next_chunk: u64,
     /// The receiver takes application data up to this offset.
     max_data: u64,
-    /// Packets that arrived with CE, as far as ACKs said.
-    ce_packets: u64,
-    /// If its packets are ECN-capable.
-    ecn: Option<Validation>,
     /// The transport's own pacer, in place of the core's.
     pacer: Option<Box<NoqPacer>>,
+    /// If its packets are ECN-capable.
+    ecn: Option<Box<Validation>>,
+    /// Packets that arrived with CE, as far as ACKs said.
+    ce_packets: u64,
     pub(crate) stats: SenderStats,
     flight: Flight,
     cc: Controller,
@@ -119,10 +129,8 @@ impl Sender {
             overhead,
             source: Source {
                 unsent: Some(0),
-                written: 0,
                 sent: 0,
-                writes: VecDeque::new(),
-                buffer,
+                writes: Box::new(Writes { times: VecDeque::new(), buffer, bytes: 0 }),
             },
             next_chunk: 0,
             max_data: match config.receive_window {
@@ -130,7 +138,7 @@ impl Sender {
                 ReceiveWindow::Fixed(bytes) | ReceiveWindow::Auto { initial: bytes, .. } => bytes,
             },
             ce_packets: 0,
-            ecn: config.ecn.is_capable().then(Validation::default),
+            ecn: config.ecn.is_capable().then(Box::default),
             flight: Flight::new(
                 config.acks.max_delay,
                 overhead,
@@ -157,12 +165,12 @@ impl Sender {
     /// True if packets leave, for now or for good, as not ECN-capable: see [`Validation`].
     #[inline]
     pub(crate) fn is_without_ecn(&self) -> bool {
-        self.ecn.as_ref().is_none_or(Validation::is_silent)
+        self.ecn.as_ref().is_none_or(|ecn| ecn.is_silent())
     }
 
     /// True if the ECN field is changed on the way.
     pub(crate) fn has_no_ecn(&self) -> bool {
-        self.ecn.as_ref().is_none_or(Validation::has_failed)
+        self.ecn.as_ref().is_none_or(|ecn| ecn.has_failed())
     }
 
     /// The newly marked packets of which an ACK tells that acknowledges so many, with `largest` the
@@ -261,16 +269,15 @@ impl Sender {
 
     pub(crate) fn pause(&mut self) {
         self.source.unsent = Some(0);
-        self.source.written = self.source.sent;
-        self.source.writes.clear();
-        self.source.buffer = None;
+        let sent = self.source.sent;
+        *self.source.writes = Writes { times: VecDeque::new(), buffer: None, bytes: sent };
     }
 
     pub(crate) fn write(&mut self, now: Instant, bytes: u64) {
         self.restart_after_idle(now);
         // Before the new data is queued: then there is still nothing to send.
         self.check_if_application_limited();
-        if self.source.buffer.is_some() {
+        if self.source.writes.buffer.is_some() {
             self.source.fill(now, 0);
         } else {
             self.source.write(now, bytes);
@@ -280,7 +287,7 @@ impl Sender {
     pub(crate) fn resume(&mut self, now: Instant) {
         self.restart_after_idle(now);
         self.check_if_application_limited();
-        if self.source.buffer.is_some() {
+        if self.source.writes.buffer.is_some() {
             self.source.fill(now, 0);
         } else {
             self.source.unsent = None;
@@ -510,7 +517,7 @@ impl Sender {
         if losses.packets > 0 {
             self.count(losses);
         }
-        if self.source.buffer.is_some() {
+        if self.flight.scoreboard.is_some() && self.source.writes.buffer.is_some() {
             let arrived = self.flight.arrived_bytes();
             self.source.fill(now, arrived);
         }
@@ -537,9 +544,7 @@ impl Sender {
         batch.ack_delay(ack.ack_delay);
         batch.ce(marked);
         batch.finish();
-        if self.flight.waits_for_lost() {
-            self.flight.forget(now);
-        }
+        self.flight.forget_if_due(now);
         true
     }
 

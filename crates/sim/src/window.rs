@@ -6,10 +6,11 @@ use fullpipe_cc::{Duration, Instant};
 use crate::config::ReceiveWindow;
 
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Window {
+    read: u64,
     size: u64,
     max: u64,
-    read: u64,
     /// The receiver's last check of its reading speed: its time, and the bytes read until then.
     looked: (Instant, u64),
 }
@@ -33,12 +34,12 @@ impl Window {
     /// window may be what holds the sender back; it grows with room to spare, because a round trip
     /// passes until the sender has filled it.
     #[inline]
-    pub(crate) fn on_read(&mut self, now: Instant, read: u64, rtt: Duration) {
+    pub(crate) fn on_read(&mut self, now: Instant, read: u64, rtt: impl Fn() -> Duration) {
         self.read = read;
         if self.size >= self.max || read - self.looked.1 < self.size / 2 {
             return;
         }
-        if now.since(self.looked.0) < rtt.times(2) {
+        if now.since(self.looked.0) < rtt().times(2) {
             self.size = self.size.saturating_mul(2).min(self.max);
         }
         self.looked = (now, read);
@@ -56,11 +57,11 @@ mod tests {
         let mut now = Instant::default();
         for read in [600, 1200, 2400, 4000, 6000] {
             now += rtt;
-            window.on_read(now, read, rtt);
+            window.on_read(now, read, || rtt);
         }
         assert_eq!(window.max_data(), 6000 + 3000);
         let mut slow = Window::new(ReceiveWindow::Auto { initial: 1000, max: 3000 });
-        slow.on_read(now + rtt.times(9), 600, rtt);
+        slow.on_read(now + rtt.times(9), 600, || rtt);
         assert_eq!(slow.max_data(), 600 + 1000);
     }
 }

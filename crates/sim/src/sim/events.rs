@@ -119,7 +119,8 @@ impl Sim {
             let bytes = flow.config.handshake_bytes();
             return self.send_back(data.flow, bytes, Up::Handshake);
         }
-        let rtt = flow.sender.smoothed_rtt();
+        let sender = &flow.sender;
+        let rtt = || sender.smoothed_rtt();
         let latency = self.latency_ns.of(flow.parent.unwrap_or(data.flow) as usize);
         let ack = flow.receiver.on_packet((now, arrived), data, ecn, rtt, |_, written| {
             latency.record(now.since(written).as_nanos());

@@ -6,7 +6,7 @@ use fullpipe_cc::{Algorithm, Config, CubicRules, Duration, Rate, Transport};
 use fullpipe_path::{
     ConfigError, CrossTraffic, Ecn, IPV4_UDP_HEADER_BYTES, Link, PathConfig, QueueLimit,
 };
-use fullpipe_traffic::{Application, Direction};
+use fullpipe_traffic::{Application, Direction, Media};
 
 use crate::{ACK_BYTES, MAX_ACK_DELAY, OVERHEAD_BYTES};
 
@@ -451,6 +451,8 @@ impl FlowConfig {
             Application::ShortFlows { mean_interval: Duration::ZERO, .. } => {
                 Some("a mean interval")
             }
+            Application::Media(Media { bitrate: Rate::ZERO, .. }) => Some("a bitrate"),
+            Application::Media(Media { fps: 0, .. }) => Some("frames per second"),
             _ => None,
         };
         if self.cc.smss > MAX_PACKET_BYTES {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant, Snapshot};
 use fullpipe_path::Ecn;
-use fullpipe_traffic::{Action, Reading, SenderStats, SentPacket, Tally, Traffic};
+use fullpipe_traffic::{Action, MediaStats, Reading, SenderStats, SentPacket, Tally, Traffic};
 
 use crate::config::FlowConfig;
 use crate::packet::Data;
@@ -235,13 +235,27 @@ impl Flow {
     }
 
     /// Nanoseconds from a request to the last byte of its answer
-    /// ([`Application::RequestResponse`]), or from a connection's start to its last byte
-    /// ([`Application::ShortFlows`]).
+    /// ([`Application::RequestResponse`]), from a connection's start to its last byte
+    /// ([`Application::ShortFlows`]), or from a frame's capture to its last byte
+    /// ([`Application::Media`]).
     ///
+    /// [`Application::Media`]: fullpipe_traffic::Application::Media
     /// [`Application::RequestResponse`]: fullpipe_traffic::Application::RequestResponse
     /// [`Application::ShortFlows`]: fullpipe_traffic::Application::ShortFlows
     pub fn completion_ns(&self) -> Option<&Tally> {
         self.completion_ns.as_deref()
+    }
+
+    /// Counters of [`Application::Media`].
+    ///
+    /// [`Application::Media`]: fullpipe_traffic::Application::Media
+    pub fn media_stats(&self) -> Option<MediaStats> {
+        self.traffic.media_stats()
+    }
+
+    /// Frames of `Application::Media` that were made and have not arrived.
+    pub(crate) fn frames_under_way(&self) -> u64 {
+        self.traffic.frames_under_way()
     }
 
     /// True if an answer of `Application::RequestResponse` was asked for and is not complete.
@@ -261,6 +275,9 @@ impl Flow {
 
     /// The application's next step, or a retransmission, at its time.
     pub(crate) fn on_wake(&mut self, now: Instant) -> Wish {
+        if self.config.application.heeds_sender() {
+            self.tell_of_sender(now);
+        }
         match self.traffic.on_time(now) {
             Action::Nothing => return self.resend(now),
             Action::Connect if self.config.application.has_many_connections() => {
@@ -288,6 +305,15 @@ impl Flow {
             }
         }
         Wish::Send
+    }
+
+    /// Tells the application how the sender is, and asks there for the probe that it wants.
+    #[cold]
+    fn tell_of_sender(&mut self, now: Instant) {
+        self.traffic.on_sender(self.sender.view());
+        if let Some(target) = self.traffic.wanted_rate(now) {
+            self.traffic.on_probe(now, self.sender.probe_bandwidth(now, target));
+        }
     }
 
     /// Begins the connection. The first packet is sent again after a second, and then after twice
@@ -356,6 +382,15 @@ impl Flow {
             }
             Reading::All => {
                 self.end = Some(now);
+                None
+            }
+            Reading::Frame(time) => {
+                if let Some(times) = &mut self.completion_ns {
+                    times.record(time.as_nanos());
+                    while let Reading::Frame(time) = self.traffic.on_read(now, self.received) {
+                        times.record(time.as_nanos());
+                    }
+                }
                 None
             }
             Reading::Answer(time) => {

@@ -2,8 +2,11 @@
 
 use std::collections::VecDeque;
 
-use fullpipe_cc::{Config, Controller, Duration, Instant, Prr, RttSample, SendDecision, Snapshot};
-use fullpipe_traffic::{Application, SenderStats, SentPacket};
+use fullpipe_cc::{
+    BandwidthProbe, Config, Controller, Duration, Instant, Prr, Rate, RttSample, SendDecision,
+    Snapshot,
+};
+use fullpipe_traffic::{Application, SenderStats, SenderView, SentPacket};
 
 use crate::config::{FlowConfig, PacedBy, ReceiveWindow};
 use crate::ecn::Validation;
@@ -183,6 +186,16 @@ impl Sender {
         let marked = ack.ce_packets.saturating_sub(self.ce_packets);
         self.ce_packets = self.ce_packets.max(ack.ce_packets);
         if ecn.has_failed() { 0 } else { marked }
+    }
+
+    /// The sender as its application sees it.
+    pub(crate) fn view(&self) -> SenderView {
+        let backlog = self.source.unsent.unwrap_or(0);
+        SenderView { estimate: self.cc.send_rate_estimate(), backlog }
+    }
+
+    pub(crate) fn probe_bandwidth(&mut self, now: Instant, target: Rate) -> BandwidthProbe {
+        self.cc.probe_bandwidth(now, target)
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

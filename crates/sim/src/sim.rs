@@ -163,12 +163,13 @@ impl Sim {
         stats
     }
 
-    /// Requests and connections of a flow that have begun and are not complete; `None` for
-    /// applications that have neither.
+    /// Requests, connections and frames of a flow that have begun and are not complete; `None` for
+    /// applications that have none.
     pub fn incomplete(&self, flow: usize) -> Option<u64> {
         let of = &self.flows[flow];
         let connections = self.open_connections(flow).filter(|open| open.end().is_none()).count();
-        of.completion_ns.is_some().then(|| u64::from(of.awaits_answer()) + connections as u64)
+        let begun = u64::from(of.awaits_answer()) + of.frames_under_way() + connections as u64;
+        of.completion_ns.is_some().then_some(begun)
     }
 
     /// The connections of [`Application::ShortFlows`] whose sender does not know yet that all has

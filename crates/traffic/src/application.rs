@@ -2,6 +2,8 @@
 
 use fullpipe_cc::{Duration, Rate};
 
+use crate::Media;
+
 /// The data that an application has to send, and its timing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Application {
@@ -39,6 +41,8 @@ pub enum Application {
         /// The mean time between two starts.
         mean_interval: Duration,
     },
+    /// Frames of live media, in one stream.
+    Media(Media),
 }
 
 impl Application {
@@ -55,22 +59,30 @@ impl Application {
         }
     }
 
-    /// True if it has something to complete again and again: answers or connections.
+    /// True if it has something to complete again and again: answers, connections or frames.
     pub fn completes(self) -> bool {
-        matches!(self, Self::RequestResponse { .. } | Self::ShortFlows { .. })
+        matches!(self, Self::RequestResponse { .. } | Self::ShortFlows { .. } | Self::Media(_))
     }
 
     /// True if it matters to it what its receiver has read: see [`Traffic::on_read`].
     ///
     /// [`Traffic::on_read`]: crate::Traffic::on_read
     pub fn heeds_reading(self) -> bool {
-        matches!(self, Self::Bytes(_) | Self::RequestResponse { .. })
+        matches!(self, Self::Bytes(_) | Self::RequestResponse { .. } | Self::Media(_))
+    }
+
+    /// True if it has to be told of the sender before each of its steps: see
+    /// [`Traffic::on_sender`].
+    ///
+    /// [`Traffic::on_sender`]: crate::Traffic::on_sender
+    pub fn heeds_sender(self) -> bool {
+        matches!(self, Self::Media(_))
     }
 
     /// True if its data is there at certain times, whether or not the transport takes it then. The
     /// others write whenever there is room.
     pub fn writes_at_times(self) -> bool {
-        matches!(self, Self::RateLimited { .. } | Self::RequestResponse { .. })
+        matches!(self, Self::RateLimited { .. } | Self::RequestResponse { .. } | Self::Media(_))
     }
 }
 

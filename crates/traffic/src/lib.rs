@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod application;
+mod media;
 mod seed;
 mod stats;
 mod supply;
@@ -18,6 +19,7 @@ mod tally;
 mod traffic;
 
 pub use application::{Application, Direction};
+pub use media::{Adapt, Media, MediaStats, SenderView};
 pub use seed::{Stream, stream_seed};
 pub use stats::{SenderStats, SentPacket};
 pub use supply::Supply;

@@ -1,9 +1,10 @@
 //! The applications at both ends of a flow as one machine.
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_cc::{BandwidthProbe, Duration, Instant, Rate};
 use fullpipe_path::Exponential;
 
 use crate::Application;
+use crate::media::{Live, MediaStats, SenderView};
 
 /// An action of a flow's application, at one of its ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +40,9 @@ pub enum Reading {
     All,
     /// An answer is complete, after this time since its request.
     Answer(Duration),
+    /// A frame is complete, after this time since its capture. Others may be as well: the driver
+    /// asks again with the same numbers.
+    Frame(Duration),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +79,8 @@ pub struct Traffic {
     until: u64,
     /// The random process that starts connections.
     chance: Exponential,
+    /// The encoder and the player of [`Application::Media`].
+    live: Option<Box<Live>>,
 }
 
 impl Traffic {
@@ -91,6 +97,10 @@ impl Traffic {
             asked: None,
             until: 0,
             chance: Exponential::new(seed),
+            live: match application {
+                Application::Media(media) => Some(Box::new(Live::new(media))),
+                _ => None,
+            },
         }
     }
 
@@ -136,6 +146,12 @@ impl Traffic {
                 self.next = Some(due + if self.is_on { on } else { off });
                 if self.is_on { Action::Resume } else { Action::Pause }
             }
+            Application::Media(_) => {
+                let Some(live) = &mut self.live else { return Action::Nothing };
+                let made = live.step(now);
+                self.next = Some(live.wakes());
+                made.map_or_else(|| self.on_time(now), |(bytes, due)| Action::Write { bytes, due })
+            }
             Application::RequestResponse { response_bytes, .. } => {
                 self.asked = Some(now);
                 self.until += response_bytes;
@@ -150,7 +166,44 @@ impl Traffic {
         if matches!(self.state, State::Idle | State::Connecting) {
             self.state = State::Connected;
             self.next = Some(now);
+            if let Some(live) = &mut self.live {
+                live.begin(now);
+            }
         }
+    }
+
+    /// The sender is as the application sees it then: told before the steps of an application that
+    /// [heeds it](Application::heeds_sender).
+    pub fn on_sender(&mut self, view: SenderView) {
+        if let Some(live) = &mut self.live {
+            live.on_sender(view);
+        }
+    }
+
+    /// The rate for which the application wants to have the bandwidth probed now. The driver asks
+    /// the sender and tells the answer by [`Self::on_probe`].
+    pub fn wanted_rate(&self, now: Instant) -> Option<Rate> {
+        let is_running = self.state == State::Connected;
+        self.live.as_ref().filter(|_| is_running)?.wanted_rate(now)
+    }
+
+    /// The sender's answer for [`Self::wanted_rate`].
+    pub fn on_probe(&mut self, now: Instant, answer: BandwidthProbe) {
+        if let Some(live) = self.live.as_mut().filter(|_| self.state == State::Connected) {
+            live.on_probe(now, answer);
+            // Padding may be due before the next frame.
+            self.next = self.next.map(|next| next.min(live.wakes()));
+        }
+    }
+
+    /// Counters of [`Application::Media`].
+    pub fn media_stats(&self) -> Option<MediaStats> {
+        self.live.as_ref().map(|live| live.stats())
+    }
+
+    /// Frames of [`Application::Media`] that were made and have not arrived.
+    pub fn frames_under_way(&self) -> u64 {
+        self.live.as_ref().map_or(0, |live| live.under_way())
     }
 
     /// The sender's application read a request: it writes the answer.
@@ -175,6 +228,10 @@ impl Traffic {
                 let Some(asked) = self.asked.take() else { return Reading::More };
                 self.next = Some(now + think);
                 Reading::Answer(now.since(asked))
+            }
+            Application::Media(_) => {
+                let live = self.live.as_mut();
+                live.and_then(|live| live.on_read(now, read)).map_or(Reading::More, Reading::Frame)
             }
             _ => Reading::More,
         }

@@ -10,6 +10,7 @@ mod examples;
 mod graph;
 mod hosts;
 mod l4s;
+mod media;
 mod outages;
 mod recovery;
 mod transport;

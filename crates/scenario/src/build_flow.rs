@@ -1,27 +1,36 @@
 //! A flow of a scenario, and cross traffic.
 
 use fullpipe_cc::{
-    Algorithm, Amendments, CubicRules, Duration, SavedParameters, StartupGains, SwiftOptions,
+    Algorithm, Amendments, CubicRules, Duration, Rate, SavedParameters, StartupGains, SwiftOptions,
 };
 use fullpipe_path::{Arrivals, CrossTraffic, Ecn, ElementConfig, MTU_BYTES};
 use fullpipe_sim::{
     AckPolicy, FlowConfig, PacedBy, ReceiveWindow, Reordering, RoutedTraffic, TcpConfig,
 };
-use fullpipe_traffic::{Application, Direction};
+use fullpipe_traffic::{Adapt, Application, Direction, Media};
 
 use super::build_net::Net;
 use super::error::Wrong;
 use super::quantity::{Room, Time};
 use super::routes::Routes;
 use super::schema::{
-    App, CrossTable, Cubic, EcnMode, FlowTable, LossDetection, OnOff, Pacer, RateLimited,
-    RequestResponse, ShortFlows, Spacing, Way,
+    App, CrossTable, Cubic, EcnMode, FlowTable, LossDetection, MediaTable, OnOff, Pacer,
+    RateLimited, RequestResponse, ShortFlows, Spacing, Way,
 };
 use super::{Cc, Protocol};
 use crate::units::show_duration;
 
 /// An application writes so much at a time when nothing else is said: a disk's or a codec's block.
 const WRITE_BYTES: u64 = 4096;
+
+/// An encoder makes so many frames a second when nothing else is said, keyframes are of so many
+/// other frames, and a player is so far behind it.
+const FPS: u32 = 30;
+const KEYFRAME_SIZE: u32 = 4;
+const PLAYOUT: Duration = Duration::from_millis(200);
+
+/// More frames a second than any camera's.
+const MAX_FPS: u32 = 1_000;
 
 /// More connections than these are no experiment: each has a controller and a sender of its own.
 const MAX_CONNECTIONS: u64 = 1_000_000;
@@ -300,6 +309,41 @@ fn application(app: App, field: &str) -> Result<Application, Wrong> {
         App::ShortFlows(ShortFlows { bytes, every }) => {
             Application::ShortFlows { bytes: bytes.0, mean_interval: every.0 }
         }
+        App::Media(table) => Application::Media(media(&table, &format!("{field}.app.media"))?),
+    })
+}
+
+fn media(table: &MediaTable, field: &str) -> Result<Media, Wrong> {
+    let wrong = |name: &str, why: String| Err(Wrong::new(format!("{field}.{name}"), why));
+    let fps = table.fps.unwrap_or(FPS);
+    if !(1..=MAX_FPS).contains(&fps) {
+        return wrong("fps", format!("{fps} frames a second; write 1 to {MAX_FPS}"));
+    }
+    let keyframe_size = table.keyframe_size.unwrap_or(KEYFRAME_SIZE);
+    if !(1..=1_000).contains(&keyframe_size) {
+        return wrong("keyframe_size", format!("{keyframe_size} frames; write 1 to 1000"));
+    }
+    let bitrate = table.bitrate.0;
+    let adapts =
+        [("min", table.min.is_some()), ("max", table.max.is_some()), ("probe", table.probe)];
+    if let Some((name, _)) = adapts.into_iter().find(|(_, is_there)| *is_there && !table.adapt) {
+        return wrong(name, "without adapt the bitrate stays; write adapt = true".to_owned());
+    }
+    let most = bitrate.as_bytes_per_sec().saturating_mul(4);
+    let max = table.max.map_or(Rate::from_bytes_per_sec(most), |rate| rate.0);
+    let least = Rate::from_bytes_per_sec((bitrate.as_bytes_per_sec() / 10).max(1));
+    let min = table.min.map_or(least, |rate| rate.0);
+    if table.adapt && !(min <= bitrate && bitrate <= max) {
+        let name = if min > bitrate { "min" } else { "max" };
+        return wrong(name, "the bitrate is not between min and max; write it there".to_owned());
+    }
+    Ok(Media {
+        bitrate,
+        fps,
+        keyframes: table.keyframes.map_or(Duration::ZERO, |time| time.0),
+        keyframe_size,
+        adapt: table.adapt.then_some(Adapt { min, max, probe: table.probe }),
+        playout: table.playout.map_or(PLAYOUT, |time| time.0),
     })
 }
 

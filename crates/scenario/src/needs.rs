@@ -107,5 +107,8 @@ pub(super) fn needs_of_flow(flow: &FlowTable, place: &str, needs: &mut Vec<Need>
     }
     if let Some(app) = &flow.app {
         need(Feature::Application(app.name()), "app");
+        if app.probes() {
+            need(Feature::Setting("probe"), "app.media.probe");
+        }
     }
 }

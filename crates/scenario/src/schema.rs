@@ -394,6 +394,27 @@ pub(super) enum App {
     OnOff(OnOff),
     RequestResponse(RequestResponse),
     ShortFlows(ShortFlows),
+    Media(MediaTable),
+}
+
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields, expecting = "{ bitrate = \"4mbit\", fps = 30 }")]
+pub(super) struct MediaTable {
+    pub(super) bitrate: Speed,
+    pub(super) fps: Option<u32>,
+    /// Time from keyframe to keyframe.
+    pub(super) keyframes: Option<Time>,
+    /// The size of a keyframe in other frames.
+    pub(super) keyframe_size: Option<u32>,
+    #[serde(default)]
+    pub(super) adapt: bool,
+    /// The bitrates between which it adapts.
+    pub(super) min: Option<Speed>,
+    pub(super) max: Option<Speed>,
+    #[serde(default)]
+    pub(super) probe: bool,
+    /// Time from a frame's capture to its turn in the player.
+    pub(super) playout: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug, serde::Deserialize)]
@@ -434,7 +455,13 @@ impl App {
             Self::OnOff(_) => "on_off",
             Self::RequestResponse(_) => "request_response",
             Self::ShortFlows(_) => "short_flows",
+            Self::Media(_) => "media",
         }
+    }
+
+    /// True if it asks its sender to probe the bandwidth.
+    pub(super) const fn probes(self) -> bool {
+        matches!(self, Self::Media(table) if table.probe)
     }
 }
 

@@ -247,6 +247,23 @@ fn each_topology_is_met_and_is_the_same_with_any_number_of_jobs() {
 }
 
 #[test]
+fn each_limit_of_live_media_is_met_or_known_not_to_be() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/media");
+    let files = ["live-frames.toml", "adaptive.toml", "probe.toml", "beside-bulk.toml"];
+    let said = run(fullpipe(&dir, &[&["run", "--json"][..], &files].concat()));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let files = ["live-frames.toml", "adaptive.toml", "beside-bulk.toml"];
+    for backend in ["quic:noq", "tcp:user"] {
+        let said =
+            run(fullpipe(&dir, &[&["run", "--json", "--backend", backend], &files[..]].concat()));
+        assert!(matches!(said.code, Some(0 | 1)), "{backend}: {}", said.stderr);
+    }
+    let said = run(fullpipe(&dir, &["run", "probe.toml", "--backend", "quic:noq"]));
+    assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
+    assert!(said.stderr.contains("app.media.probe: probe does not run over quic:noq"));
+}
+
+#[test]
 fn each_limit_of_careful_resume_is_met_or_known_not_to_be() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/careful-resume");
     for backend in ["sim", "tcp:user"] {

@@ -5,7 +5,7 @@ use fullpipe_path::{Arrival, PathSample, Queue};
 use fullpipe_report::observe::{FlowSample, Observations};
 use fullpipe_scenario::{Cc, Feature, LinkKind, Scenario};
 use fullpipe_sim as sim;
-use fullpipe_traffic::{Application, SenderStats, Tally};
+use fullpipe_traffic::{Application, MediaStats, SenderStats, Tally};
 
 use super::virtual_time::{self, World};
 use super::{Backend, Request, RunError};
@@ -143,6 +143,10 @@ impl World for Simulated<'_> {
 
     fn incomplete(&self, flow: usize) -> Option<u64> {
         self.sim.incomplete(flow)
+    }
+
+    fn media(&self, flow: usize) -> Option<MediaStats> {
+        self.sim.flow(flow).media_stats()
     }
 
     fn record_arrivals(&mut self, most: usize) {

@@ -80,6 +80,7 @@ impl Backend for Toy {
                 latency_ns: ByFlow::new(flows),
                 completion_ns: vec![None; flows],
                 incomplete: vec![None; flows],
+                media: vec![None; flows],
                 on_link: Vec::new(),
             }
         };

@@ -7,7 +7,7 @@ use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Arrival, PathSample, Queue};
 use fullpipe_report::observe::{ByFlow, Checkpoint, FlowSample, FlowTimes, Observations};
 use fullpipe_scenario::Scenario;
-use fullpipe_traffic::{SenderStats, Tally};
+use fullpipe_traffic::{MediaStats, SenderStats, Tally};
 
 use super::{Request, RunError};
 use crate::observe::{PathNow, ProgressTicker, Recorder, RunLimits, STALL};
@@ -69,6 +69,8 @@ pub(super) trait World {
     fn completion_ns(&self, flow: usize) -> Option<&Tally>;
 
     fn incomplete(&self, flow: usize) -> Option<u64>;
+
+    fn media(&self, flow: usize) -> Option<MediaStats>;
 
     fn record_arrivals(&mut self, most: usize);
 
@@ -190,7 +192,8 @@ fn mark(world: &mut impl World) -> Checkpoint {
         rtt_ns: ByFlow::of(world.rtt_ns()),
         latency_ns: ByFlow::of(world.latency_ns()),
         completion_ns: flows.clone().map(|i| world.completion_ns(i).cloned()).collect(),
-        incomplete: flows.map(|i| world.incomplete(i)).collect(),
+        incomplete: flows.clone().map(|i| world.incomplete(i)).collect(),
+        media: flows.map(|i| world.media(i)).collect(),
         on_link: Vec::new(),
     }
 }

@@ -305,7 +305,7 @@ fn flow(chance: &mut Chance, file: &mut String, links: u64, ms: u64) {
 }
 
 fn application(chance: &mut Chance) -> String {
-    match chance.number(0, 5) {
+    match chance.number(0, 6) {
         0 | 1 => format!("{{ bytes = \"{}B\" }}", chance.spread(100, 4)),
         2 => format!("{{ rate_limited = {{ rate = \"{}kbit\" }} }}", chance.spread(50, 2)),
         3 => format!(
@@ -317,6 +317,13 @@ fn application(chance: &mut Chance) -> String {
             "{{ request_response = {{ response = \"{}B\", think = \"{}ms\" }} }}",
             chance.spread(100, 4),
             chance.number(0, 200)
+        ),
+        5 => format!(
+            "{{ media = {{ bitrate = \"{}kbit\", fps = {}, keyframes = \"{}ms\", adapt = {} }} }}",
+            chance.spread(20, 3),
+            chance.number(1, 120),
+            chance.number(0, 3000),
+            chance.one_of(&["true", "false"])
         ),
         _ => format!(
             "{{ short_flows = {{ bytes = \"{}B\", every = \"{}ms\" }} }}",

@@ -329,6 +329,41 @@ fn no_field_of_a_queue_is_dropped_in_silence() {
 }
 
 #[test]
+fn no_field_of_live_media_is_dropped_in_silence() {
+    let before = "cc = \"bbr3\"\nduration = \"6s\"\npath = { rate = \"3mbit\", rtt = \"40ms\", buffer = \"30pkts\", \
+                  steps = [{ at = \"3s\", rate = \"500kbit\" }] }\n[[flow]]\napp = { media = ";
+    let media = |name, fields| Table { name, before, after: " }\n", fields };
+    let tables = [
+        media("constant", vec![("bitrate", "\"2mbit\""), ("keyframes", "\"1s\"")]),
+        media(
+            "adaptive",
+            vec![
+                ("bitrate", "\"1mbit\""),
+                ("adapt", "true"),
+                ("min", "\"300kbit\""),
+                ("max", "\"2mbit\""),
+            ],
+        ),
+    ];
+    let values = [
+        ("bitrate", "\"1500kbit\""),
+        ("fps", "20"),
+        ("keyframes", "\"500ms\""),
+        ("keyframe_size", "8"),
+        ("adapt", "true"),
+        ("min", "\"900kbit\""),
+        ("max", "\"1200kbit\""),
+        ("probe", "true"),
+        ("playout", "\"50ms\""),
+    ];
+    let silent = [
+        ("adaptive", "adapt", "true is what it is"),
+        ("adaptive", "keyframe_size", "all frames are of one size"),
+    ];
+    check(&tables, &values, &silent);
+}
+
+#[test]
 fn no_field_of_a_flow_is_dropped_in_silence() {
     let before = "cc = \"bbr3\"\nduration = \"3s\"\npath = { rate = \"8mbit\", rtt = \"40ms\", buffer = \"30pkts\", \
                   queue = { codel = { ecn = true } }, loss = \"0.5%\", down = [{ reordering = { every = 50, delay = \"8ms\" } }, { marking = \"1%\" }] }\n\

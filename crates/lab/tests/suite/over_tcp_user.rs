@@ -91,6 +91,16 @@ fn applications_do_what_they_do_in_the_simulator() {
     let volume = flow("{ bytes = \"10MB\" }", "send_buffer = \"1MB\"\nreceive_window = \"4MB\"\n");
     assert_near(&volume, "elapsed_s", 0.05);
     assert_eq!(figures(&volume, "completed_bytes"), (10e6, 10e6));
+
+    // Frames of the same number and bitrate, in the same time, also while the encoder adapts.
+    let media = flow("{ media = { bitrate = \"8mbit\", keyframes = \"2s\" } }", "");
+    assert_near(&media, "bitrate_mbps", 0.01);
+    assert_near(&media, "completion_ms.p50", 0.1);
+    assert_near(&media, "completion_ms.p99", 0.1);
+    assert_eq!(figures(&media, "stalls"), (0.0, 0.0));
+    let adapts = flow("{ media = { bitrate = \"20mbit\", adapt = true, max = \"200mbit\" } }", "");
+    assert_near(&adapts, "bitrate_mbps", 0.1);
+    assert!(figures(&adapts, "bitrate_mbps").0 > 30.0);
 }
 
 #[test]

@@ -96,3 +96,60 @@ fn the_kernel_runs_the_files_for_linux() {
     }
     assert_eq!(seen, 6);
 }
+
+#[test]
+fn media_that_makes_no_sense_is_refused_in_one_line() {
+    for (field, says) in [
+        ("fps = 0", "fps: 0 frames a second; write 1 to 1000"),
+        ("fps = 1001", "fps: 1001 frames a second; write 1 to 1000"),
+        ("keyframe_size = 0", "keyframe_size: 0 frames; write 1 to 1000"),
+        ("min = \"1mbit\"", "min: without adapt the bitrate stays; write adapt = true"),
+        ("probe = true", "probe: without adapt the bitrate stays; write adapt = true"),
+        ("adapt = true, min = \"3mbit\"", "min: the bitrate is not between min and max"),
+        ("adapt = true, max = \"1mbit\"", "max: the bitrate is not between min and max"),
+    ] {
+        let text = format!(
+            "path = {{ rate = \"10mbit\", rtt = \"40ms\" }}\n[[flow]]\n\
+             app = {{ media = {{ bitrate = \"2mbit\", {field} }} }}\n"
+        );
+        let error = Plan::parse(&text, "x.toml", "x", Path::new(""), Edition::default());
+        let error = error.expect_err(says).to_string();
+        let says = format!("x.toml:3: flow[0].app.media.{says}");
+        assert!(error.starts_with(&says) && error.lines().count() == 1, "{error}");
+    }
+}
+
+/// Its encoder and its player are one machine with one clock, which two hosts have not; and only the
+/// simulator's sender passes a probe on.
+#[test]
+fn media_is_refused_where_it_does_not_run() {
+    let adapts = "bitrate = \"2mbit\", adapt = true, probe = true";
+    let of = |backend: BackendChoice, media: &str, says: &str| {
+        let text = format!(
+            "path = {{ rate = \"10mbit\", rtt = \"40ms\" }}\n[[flow]]\n\
+             app = {{ media = {{ {media} }} }}\n"
+        );
+        let plan = Plan::parse(&text, "x.toml", "x", "".as_ref(), Edition::default());
+        let refusal = backend.check_plan(&plan.expect("sound"), "x.toml").expect_err(says);
+        let refusal = refusal.to_string();
+        assert!(refusal.contains(says) && refusal.lines().count() == 1, "{refusal}");
+    };
+    for (backend, name) in [
+        (BackendChoice::QUIC, "quic"),
+        (BackendChoice::QUINN, "quic:quinn"),
+        (BackendChoice::S2N, "quic:s2n"),
+    ] {
+        let says = format!("flow[0].app: app media does not run over {name}; write --backend sim");
+        of(backend, "bitrate = \"2mbit\"", &says);
+    }
+    for (backend, name) in [
+        (BackendChoice::QUIC_VIRTUAL, "quic:noq"),
+        (BackendChoice::QUINN_VIRTUAL, "quic:quinn-virtual"),
+        (BackendChoice::TCP_USER, "tcp:user"),
+    ] {
+        let says = format!(
+            "x.toml:3: flow[0].app.media.probe: probe does not run over {name}; write --backend sim"
+        );
+        of(backend, adapts, &says);
+    }
+}

@@ -9,7 +9,7 @@ use fullpipe_path::{ElementConfig, MTU_BYTES, PathConfig, PathStats, RateConfig}
 use fullpipe_scenario::formulas::{bits_per_sec, jain, millis_of, ratio, seconds};
 use fullpipe_scenario::{Flow, LinkKind, Scenario};
 use fullpipe_sim::{Route, SimConfig};
-use fullpipe_traffic::{SenderStats, Tally};
+use fullpipe_traffic::{MediaStats, SenderStats, Tally};
 
 use super::distribution::Distribution;
 use super::{
@@ -253,6 +253,20 @@ impl Span<'_> {
                 total(each)
             }
             Metric::Censored => total(flows.iter().filter_map(|&i| self.b.incomplete[i])),
+            Metric::Bitrate => {
+                let (start, end) = self.life(flows)?;
+                let bytes = self.of_media(flows, |media| media.frame_bytes)?;
+                Some(mbps(bytes, end - start))
+            }
+            Metric::DroppedFrames => {
+                self.of_media(flows, |media| media.dropped_frames).map(|n| n as f64)
+            }
+            Metric::Stalls => self.of_media(flows, |media| media.stalls).map(|n| n as f64),
+            Metric::Stalled => {
+                let stalled = self.of_media(flows, |media| media.stalled_ns)?;
+                Some(millis_of(stalled as f64))
+            }
+            Metric::Padding => self.of_media(flows, |media| media.padding_bytes).map(|n| n as f64),
             Metric::RetransmitRate => Some(ratio(sum(|s| s.lost_bytes), sum(|s| s.sent_bytes))),
             Metric::SentBytes => Some(sum(|s| s.sent_bytes) as f64),
             Metric::CompletedBytes => Some(self.received(flows) as f64),
@@ -271,6 +285,15 @@ impl Span<'_> {
             }
             _ => None,
         }
+    }
+
+    /// The sum over the flows of media; nothing without any.
+    fn of_media(&self, flows: &[usize], count: fn(&MediaStats) -> u64) -> Option<u64> {
+        let each = flows.iter().filter_map(|&i| {
+            let after = self.b.media[i].as_ref()?;
+            Some(count(after) - self.a.media[i].as_ref().map_or(0, count))
+        });
+        each.reduce(|a, b| a + b)
     }
 
     fn of_link(&self, metric: Metric, link: usize) -> Option<f64> {

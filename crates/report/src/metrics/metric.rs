@@ -61,12 +61,23 @@ pub enum Metric {
     Rtt(Stat),
     /// From the write of data to its being read.
     Latency(Stat),
-    /// From a request to the last byte of its answer, or of a short connection.
+    /// From a request to the last byte of its answer, or of a short connection, or from a frame's
+    /// capture to its last byte.
     Completion(Stat),
-    /// Answers and short connections of which the last byte was read.
+    /// Answers, short connections and frames of which the last byte was read.
     Completions,
     /// Those that had begun and were not complete at the end.
     Censored,
+    /// Bits of the frames that encoders made, over time.
+    Bitrate,
+    /// Frames that encoders did not make, because too much waited at the sender.
+    DroppedFrames,
+    /// Times at which a player stood still, because the next frame was late.
+    Stalls,
+    /// The time for which players did.
+    Stalled,
+    /// Padding that applications offered for probes of the bandwidth.
+    Padding,
     /// Packets that a link dropped over those that arrived: of all, or of a flow where it looks at
     /// each packet.
     LossRate,
@@ -104,6 +115,10 @@ pub enum Level {
 }
 
 impl Metric {
+    /// Those of frames.
+    const OF_MEDIA: [Self; 5] =
+        [Self::Bitrate, Self::DroppedFrames, Self::Stalls, Self::Stalled, Self::Padding];
+
     /// Every metric of a level, in the order of the columns.
     pub fn of(level: Level) -> Vec<Self> {
         let all = |family: fn(Stat) -> Self| Stat::ALL.map(family);
@@ -116,6 +131,7 @@ impl Metric {
                 metrics.extend(all(Self::Latency));
                 metrics.extend(all(Self::Completion));
                 metrics.extend([Self::Completions, Self::Censored]);
+                metrics.extend(Self::OF_MEDIA);
                 metrics.extend([Self::LossRate, Self::RetransmitRate, Self::SentBytes]);
                 metrics.extend([Self::CompletedBytes, Self::Elapsed, Self::Power]);
             }
@@ -125,6 +141,7 @@ impl Metric {
                 metrics.extend(all(Self::Latency));
                 metrics.extend(all(Self::Completion));
                 metrics.extend([Self::Completions, Self::Censored]);
+                metrics.extend(Self::OF_MEDIA);
                 metrics.extend([Self::RetransmitRate, Self::SentBytes]);
                 metrics.extend([Self::CompletedBytes, Self::Elapsed]);
                 metrics.extend(all(Self::Queue));
@@ -217,6 +234,11 @@ impl Metric {
             Self::Completion(_) => "completion_ms",
             Self::Completions => "completions",
             Self::Censored => "censored",
+            Self::Bitrate => "bitrate_mbps",
+            Self::DroppedFrames => "dropped_frames",
+            Self::Stalls => "stalls",
+            Self::Stalled => "stalled_ms",
+            Self::Padding => "padding_bytes",
             Self::LossRate => "loss_rate",
             Self::RetransmitRate => "retransmit_rate",
             Self::SentBytes => "sent_bytes",

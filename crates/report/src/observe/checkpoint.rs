@@ -2,7 +2,7 @@
 
 use fullpipe_cc::Duration;
 use fullpipe_path::{Arrival, PathStats};
-use fullpipe_traffic::{SenderStats, Tally};
+use fullpipe_traffic::{MediaStats, SenderStats, Tally};
 use hdrhistogram::Histogram;
 
 use super::{EmulatorRecord, SeriesRow};
@@ -33,6 +33,8 @@ pub struct Checkpoint {
     /// Requests and connections of each flow that had begun and were not complete, where it has
     /// such.
     pub incomplete: Vec<Option<u64>>,
+    /// Counters of each flow's encoder and player, where it has them.
+    pub media: Vec<Option<MediaStats>>,
     /// Record of each flow's data by a link that looks at each packet; empty for one that does not.
     pub on_link: Vec<FlowOnLink>,
 }

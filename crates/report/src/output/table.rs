@@ -48,7 +48,7 @@ pub fn runs(name: &str, runs: &[RunResult]) -> Table {
     Table { header, rows: runs.iter().map(row).collect() }
 }
 
-const FLOW_COLUMNS: [(&str, &str, &str, Scale); 14] = [
+const FLOW_COLUMNS: [(&str, &str, &str, Scale); 18] = [
     ("goodput", "Mbit/s", "goodput_mbps", Scale::Plain),
     ("share", "%", "share", Scale::Percent),
     ("queue ms", "p50", "queue_ms.p50", Scale::Plain),
@@ -59,6 +59,10 @@ const FLOW_COLUMNS: [(&str, &str, &str, Scale); 14] = [
     ("", "p95", "latency_ms.p95", Scale::Plain),
     ("completion ms", "p50", "completion_ms.p50", Scale::Plain),
     ("", "p95", "completion_ms.p95", Scale::Plain),
+    ("frames", "Mbit/s", "bitrate_mbps", Scale::Plain),
+    ("", "dropped", "dropped_frames", Scale::Plain),
+    ("stalls", "", "stalls", Scale::Plain),
+    ("", "ms", "stalled_ms", Scale::Plain),
     ("loss", "%", "loss_rate", Scale::Percent),
     ("retr", "%", "retransmit_rate", Scale::Percent),
     ("burst", "p95", "burst_packets.p95", Scale::Plain),

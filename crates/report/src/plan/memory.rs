@@ -34,6 +34,9 @@ const HOP_BYTES: f64 = 24.0;
 /// A write of an application that was not sent.
 const WRITE_BYTES: f64 = 50.0;
 
+/// Padding of a probe for bandwidth is written so often.
+const MAX_PADDING_PER_SEC: f64 = 200.0;
+
 /// One queue of fq_codel.
 const QUEUE_BYTES: f64 = 160.0;
 
@@ -346,7 +349,9 @@ fn parts(scenario: &Scenario, moments: usize) -> Vec<Part> {
     let completing = config.flows.iter().filter(|f| {
         matches!(
             f.application,
-            Application::RequestResponse { .. } | Application::ShortFlows { .. }
+            Application::RequestResponse { .. }
+                | Application::ShortFlows { .. }
+                | Application::Media(_)
         )
     });
     // Round trips and latency are known of each flow, of many flows of all together.
@@ -461,6 +466,13 @@ fn of_flow_alone(
             let writes = rate * waits.min(end) / write_bytes.max(1) as f64;
             let why = format!("{} writes wait to be sent", count(writes));
             parts.push(part(writes * WRITE_BYTES, field("app"), why));
+        }
+        Application::Media(media) => {
+            let waits = (seconds(media.playout) + 10.0 * rtt + 10.0).min(end);
+            // Twice, for the frame and its write; and padding.
+            let frames = 2.0 * (f64::from(media.fps) + MAX_PADDING_PER_SEC) * waits;
+            let why = format!("{} frames wait to arrive", count(frames));
+            parts.push(part(frames * WRITE_BYTES, field("app"), why));
         }
         Application::ShortFlows { bytes, mean_interval } => {
             let (bytes, every) = (bytes as f64, seconds(mean_interval));

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::Ecn;
 use fullpipe_report::observe::FlowSample;
 use fullpipe_sim::{FlowConfig, Jitter, REQUEST_BYTES};
-use fullpipe_traffic::{Action, Application, Reading, SenderStats, SentPacket, Tally, Traffic};
+use fullpipe_traffic::{
+    Action, Application, MediaStats, Reading, SenderStats, SenderView, SentPacket, Tally, Traffic,
+};
 
 use super::connection::Connection;
 use super::transport::{Departure, RECEIVER, Read, SENDER, Stamp, Transport};
@@ -92,8 +94,41 @@ impl<T: Transport> Flow<T> {
         }
     }
 
+    /// The sender as its application sees it. Where a stack does not say what has left, what waits
+    /// is what the receiver has not read and is not in flight: what has arrived and is not
+    /// acknowledged counts twice there.
+    fn view(&self) -> SenderView {
+        let connection = self.newest.and_then(|place| self.connections.get(place)?.as_ref());
+        let Some(connection) = connection else { return SenderView::default() };
+        let sample = self.transport.sample(connection.handle).unwrap_or_default();
+        let backlog = if self.transport.stamp() == Stamp::Never {
+            let inflight = sample.inflight.unwrap_or(sample.cwnd);
+            connection.supply.wanted().saturating_sub(self.received + inflight)
+        } else {
+            let seen = self.transport.look(connection.handle);
+            connection.supply.left() + seen.map_or(0, |seen| seen.unsent)
+        };
+        let estimate = match (sample.model, sample.srtt) {
+            (Some(model), _) => model.send_rate_estimate(),
+            (None, srtt) => {
+                let srtt = srtt.filter(|srtt| *srtt > Duration::ZERO);
+                srtt.map(|srtt| Rate::from_volume(sample.cwnd, srtt))
+            }
+        };
+        SenderView { estimate, backlog }
+    }
+
+    /// Counters of the encoder and the player.
+    pub(super) fn media(&self) -> Option<MediaStats> {
+        self.traffic.media_stats()
+    }
+
     /// Carries out what the application does now.
     fn step(&mut self, now: Instant) {
+        if self.traffic.application().heeds_sender() {
+            let view = self.view();
+            self.traffic.on_sender(view);
+        }
         loop {
             match self.traffic.on_time(now) {
                 Action::Nothing => return,
@@ -322,10 +357,12 @@ impl<T: Transport> Flow<T> {
                     None => self.end = Some(now),
                 }
             }
-            if let Reading::Answer(time) = self.traffic.on_read(now, self.received)
-                && let Some(times) = &mut self.completion_ns
+            while let Reading::Answer(time) | Reading::Frame(time) =
+                self.traffic.on_read(now, self.received)
             {
-                times.record(time.as_nanos());
+                if let Some(times) = &mut self.completion_ns {
+                    times.record(time.as_nanos());
+                }
             }
         }
     }
@@ -384,6 +421,7 @@ impl<T: Transport> Flow<T> {
     pub(super) fn incomplete(&self) -> Option<u64> {
         self.completion_ns.as_ref()?;
         let open = match self.traffic.application() {
+            Application::Media(_) => self.traffic.frames_under_way() as usize,
             Application::RequestResponse { .. } => usize::from(self.traffic.asked().is_some()),
             _ => self.connections.iter().flatten().filter(|c| c.end.is_none()).count(),
         };

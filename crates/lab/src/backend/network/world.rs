@@ -6,7 +6,9 @@ use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Arrival, CrossSource, Delivered, Ecn, Event, Header, Path, PathSample, Queue};
 use fullpipe_report::observe::FlowSample;
 use fullpipe_sim::{FlowConfig, Link, NEVER, SimConfig, SimError, Timers};
-use fullpipe_traffic::{Direction, FlowTallies, SenderStats, Stream, Tally, stream_seed};
+use fullpipe_traffic::{
+    Direction, FlowTallies, MediaStats, SenderStats, Stream, Tally, stream_seed,
+};
 
 use super::flow::{Flow, Seeds, Tallies};
 use super::transport::{Departure, RECEIVER, SENDER, Transport};
@@ -475,6 +477,10 @@ impl<T: Transport> World for Network<T> {
 
     fn incomplete(&self, flow: usize) -> Option<u64> {
         self.flows[flow].incomplete()
+    }
+
+    fn media(&self, flow: usize) -> Option<MediaStats> {
+        self.flows[flow].media()
     }
 
     fn record_arrivals(&mut self, most: usize) {

@@ -193,8 +193,8 @@ async fn fetch<S: Stack>(task: &FlowTask<S>, receiver: &S::Connection) -> Result
         }
         Application::OnOff { .. } => fetch_at_times(task, receiver).await,
         Application::RequestResponse { .. } => fetch_answers(task, receiver).await,
-        // Short flows have connections of their own.
-        Application::Bulk | Application::ShortFlows { .. } => {
+        // Short flows have connections of their own; media is refused before.
+        Application::Bulk | Application::ShortFlows { .. } | Application::Media(_) => {
             fetch_all(task, receiver, requests(None, task.streams)).await
         }
     }

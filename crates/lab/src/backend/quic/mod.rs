@@ -78,11 +78,9 @@ impl<S: Stack> Backend for OverQuic<S> {
         match feature {
             Feature::Flows(n) => *n <= fullpipe_emu::MAX_FLOWS,
             Feature::Transport(protocol) => *protocol == Protocol::Quic,
-            Feature::Application(_)
-            | Feature::Chain
-            | Feature::RateTrace
-            | Feature::CrossTraffic
-            | Feature::Upwards => true,
+            // Its encoder and its player are one machine, and have one clock.
+            Feature::Application(name) => *name != "media",
+            Feature::Chain | Feature::RateTrace | Feature::CrossTraffic | Feature::Upwards => true,
             Feature::Setting(name) => *name == "extra_rtt",
             Feature::Algorithm(_)
             | Feature::Program

@@ -44,8 +44,8 @@ pub(super) fn written_at(stamp: [u8; STAMP_BYTES]) -> Instant {
 /// The path by which a receiver asks for an application's data over one stream.
 pub(super) fn path(application: Application) -> String {
     match application {
-        // Of times with data and without the receiver makes streams.
-        Application::Bulk | Application::OnOff { .. } => "/bulk".to_owned(),
+        // Of times with data and without the receiver makes streams; media is refused before.
+        Application::Bulk | Application::OnOff { .. } | Application::Media(_) => "/bulk".to_owned(),
         Application::Bytes(bytes) | Application::ShortFlows { bytes, .. } => {
             format!("/bytes/{bytes}")
         }

@@ -82,7 +82,7 @@ impl<S: Stack> Backend for QuicVirtual<S> {
     }
 
     fn times_writes_of(&self, application: &Application) -> bool {
-        matches!(application, Application::RateLimited { .. } | Application::RequestResponse { .. })
+        application.writes_at_times()
     }
 
     fn sees_each_link(&self) -> bool {
@@ -115,7 +115,8 @@ impl<S: Stack> Backend for QuicVirtual<S> {
                 // Data that has to stay in order.
                 Application::RateLimited { .. }
                 | Application::RequestResponse { .. }
-                | Application::ShortFlows { .. } => 1,
+                | Application::ShortFlows { .. }
+                | Application::Media(_) => 1,
                 Application::Bulk | Application::Bytes(_) | Application::OnOff { .. } => {
                     streams(&path, flow.direction)
                 }

@@ -192,6 +192,8 @@ impl<'a> Observer<'a> {
             latency_ns: testbed.latency_ns(),
             completion_ns: testbed.completion_ns(),
             incomplete: testbed.incomplete(),
+            // No backend in real time has such flows.
+            media: vec![None; self.senders.len()],
             on_link: testbed.on_link(),
         });
         Ok(())

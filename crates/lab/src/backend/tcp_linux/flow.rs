@@ -355,7 +355,8 @@ impl TcpFlow {
             self.received.store(received, Ordering::Relaxed);
             self.writes.read(received, self.instant(), &self.latencies);
             match traffic.on_read(self.instant(), received) {
-                Reading::More => {}
+                // Media is refused before.
+                Reading::More | Reading::Frame(_) => {}
                 Reading::Answer(time) => {
                     self.completions.record(time);
                     self.is_waiting.store(false, Ordering::Relaxed);

@@ -70,8 +70,9 @@ impl Backend for TcpLinux {
         match feature {
             Feature::Flows(n) => *n <= MAX_FLOWS,
             Feature::Transport(protocol) => *protocol == Protocol::Tcp,
-            Feature::Application(_)
-            | Feature::Chain
+            // Its encoder and its player are one machine, and have one clock.
+            Feature::Application(name) => *name != "media",
+            Feature::Chain
             | Feature::RateTrace
             | Feature::Program
             | Feature::CrossTraffic

@@ -14,7 +14,7 @@ const TIME_WAIT: Duration = Duration::from_secs(1);
 pub(super) fn has(setting: &str) -> bool {
     // Both ends are ours here. It has no other rule for reordering, no recovery without PRR, no
     // pause without a smaller window, no connection without a handshake, no receiver that takes its
-    // time, and no link of a sender's own.
+    // time, no link of a sender's own, and no way to ask a connection for a probe of the bandwidth.
     !matches!(
         setting,
         "receiver"
@@ -24,6 +24,7 @@ pub(super) fn has(setting: &str) -> bool {
             | "idle_restart"
             | "prr"
             | "access"
+            | "probe"
     )
 }
 

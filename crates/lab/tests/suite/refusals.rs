@@ -110,11 +110,11 @@ fn media_that_makes_no_sense_is_refused_in_one_line() {
     ] {
         let text = format!(
             "path = {{ rate = \"10mbit\", rtt = \"40ms\" }}\n[[flow]]\n\
-             app = {{ media = {{ bitrate = \"2mbit\", {field} }} }}\n"
+             cc = \"bbr3\"\napp = {{ media = {{ bitrate = \"2mbit\", {field} }} }}\n"
         );
         let error = Plan::parse(&text, "x.toml", "x", Path::new(""), Edition::default());
         let error = error.expect_err(says).to_string();
-        let says = format!("x.toml:3: flow[0].app.media.{says}");
+        let says = format!("x.toml:4: flow[0].app.media.{says}");
         assert!(error.starts_with(&says) && error.lines().count() == 1, "{error}");
     }
 }
@@ -127,7 +127,7 @@ fn media_is_refused_where_it_does_not_run() {
     let of = |backend: BackendChoice, media: &str, says: &str| {
         let text = format!(
             "path = {{ rate = \"10mbit\", rtt = \"40ms\" }}\n[[flow]]\n\
-             app = {{ media = {{ {media} }} }}\n"
+             cc = \"bbr3\"\napp = {{ media = {{ {media} }} }}\n"
         );
         let plan = Plan::parse(&text, "x.toml", "x", "".as_ref(), Edition::default());
         let refusal = backend.check_plan(&plan.expect("sound"), "x.toml").expect_err(says);
@@ -148,7 +148,7 @@ fn media_is_refused_where_it_does_not_run() {
         (BackendChoice::TCP_USER, "tcp:user"),
     ] {
         let says = format!(
-            "x.toml:3: flow[0].app.media.probe: probe does not run over {name}; write --backend sim"
+            "x.toml:4: flow[0].app.media.probe: probe does not run over {name}; write --backend sim"
         );
         of(backend, adapts, &says);
     }

@@ -38,7 +38,7 @@ fn low_latency_marks_end_probes_and_are_no_losses() {
     }
 }
 
-/// Where the transport does not say so, marks are losses, as in a build without this response.
+/// Marks are losses where the transport does not say otherwise: this response is optional.
 #[test]
 fn other_marks_stay_losses() {
     for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x] {

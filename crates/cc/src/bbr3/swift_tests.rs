@@ -115,7 +115,7 @@ fn a_busy_receiver_does_not_slow_the_network_window() {
     }
 }
 
-/// What is in the receiver's host longer than its target shrinks the endpoint window.
+/// Packets that stay in the receiver's host longer than its target shrink the endpoint window.
 #[test]
 fn a_receiver_above_its_target_shrinks_the_endpoint_window() {
     let cwnd_of = |endpoint_target| {

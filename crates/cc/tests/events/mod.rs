@@ -138,7 +138,7 @@ pub(crate) struct Start {
     pub(crate) legal: bool,
 }
 
-/// What a path like those of the events carries.
+/// The parameters of a path like those of the events.
 pub(crate) const RESUME: SavedParameters =
     SavedParameters { cwnd: 600_000, rtt: Duration::from_millis(20) };
 

@@ -41,7 +41,7 @@ fn run_to(link: &mut Link, phase: Option<ResumePhase>) {
     }
 }
 
-/// What a connection leaves is half of a BDP to one and a half; too little is not worth it.
+/// A connection leaves half of a BDP to one and a half; too little is not worth it.
 #[test]
 fn a_connection_leaves_what_the_path_carried() {
     for algorithm in ALL {
@@ -205,7 +205,7 @@ fn an_application_that_waits_jumps_later() {
     }
 }
 
-/// What was hardly used is not kept: the window is what was validated.
+/// A part that was hardly used is not kept: the window is the validated one.
 #[test]
 fn a_jump_that_is_not_used_leaves_no_window() {
     for algorithm in ALL {

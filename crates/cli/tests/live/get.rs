@@ -1,4 +1,4 @@
-//! What `fullpipe get` asks a server for beyond a whole file, and where it asks.
+//! Requests of `fullpipe get` beyond those for a whole file, and the addresses that it asks.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};

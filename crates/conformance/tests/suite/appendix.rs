@@ -58,7 +58,7 @@ fn passes(test: &str) {
     assert!(amended.is_in_order(), "bbr3x: {}", amended.detail);
 }
 
-/// What other stacks' controllers do, each by a case that is quick: a failing one is told by its
+/// Results of other stacks' controllers, each by a case that is quick: a failing one is told by its
 /// step, and one without its variables does not pass.
 fn of_others(subject: Subject, stack: Stack, expected: &[(u32, Option<Undecided>, &str)]) {
     for (id, undecided, words) in expected {

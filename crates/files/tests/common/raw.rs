@@ -58,7 +58,7 @@ impl ServerCertVerifier for Believe {
     }
 }
 
-/// What the client allows the server, which is as much as it can, and how it pads.
+/// A client that allows the server as much as it can, and pads its first packets to `initial_mtu`.
 pub fn config(initial_mtu: u16) -> ClientConfig {
     config_of(b"hq-interop", initial_mtu, false)
 }

@@ -1,4 +1,4 @@
-//! What strangers can make the server send to addresses that are not theirs.
+//! Packets that strangers can make the server send to addresses that are not theirs.
 
 use std::net::UdpSocket;
 use std::time::Duration;

@@ -54,7 +54,7 @@ fn status(code: &str) -> Vec<u8> {
     headers(&[(":status", code)])
 }
 
-/// What a client makes of it.
+/// The client's outcome with a server that sends these bytes.
 async fn outcome(control: &[u8], answer: &[Vec<u8>]) -> Result<Vec<u8>, ClientError> {
     let server = server(control.to_vec(), answer.concat());
     let address = server.local_addr().expect("an address");

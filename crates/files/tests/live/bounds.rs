@@ -39,7 +39,7 @@ async fn a_connection_beyond_the_limit_is_refused_until_another_one_ends() {
     assert_eq!(fetch(&client, "/bulk/100").await.expect("a body").len(), 100);
 }
 
-/// What a client of HTTP/1.1 gets, which keeps its connection open.
+/// A client's connection over HTTP/1.1, which it keeps open, and the answer on it.
 async fn over_tcp(server: &Arc<Server>, from: &str) -> (DuplexStream, String) {
     let (mut client, stream) = tokio::io::duplex(1 << 16);
     let (server, from) = (server.clone(), from.parse().expect("an address"));

@@ -1,4 +1,4 @@
-//! Which certificates a client takes for the server's, when the user names some.
+//! Certificates that a client takes for the server's, when the user names some.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};

@@ -223,7 +223,7 @@ async fn a_storm_of_key_updates_loses_no_byte() {
     check(address, &verify).await;
 }
 
-/// What takes very long runs with `LONG=1 ./test.sh --long`.
+/// Skips a test that takes very long; `LONG=1 ./test.sh --long` runs it.
 fn only_if_long() {
     if std::env::var_os("LONG").is_none() {
         skip("LONG is not set");

@@ -1,4 +1,4 @@
-//! What HTTP says of requests, whichever version carries them.
+//! Rules of HTTP for requests, whichever version carries them.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! What the server has arrives at the client, whatever its size, its controller, its address.
+//! Files of the server arrive at the client, whatever their size, the controller and the address.
 
 use std::sync::{Arc, Mutex};
 

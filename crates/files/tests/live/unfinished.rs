@@ -1,4 +1,4 @@
-//! What a client of HTTP/3 begins and does not end.
+//! Streams and requests that a client of HTTP/3 begins and does not end.
 
 use std::time::Duration;
 

@@ -68,8 +68,8 @@ fn note(seen: &Seen, mut datagram: &[u8]) {
     }
 }
 
-/// What somebody on the path sends to the client when a datagram comes by, before it goes on: gets
-/// `true` if it is the client's.
+/// Datagrams of somebody on the path to the client when a datagram comes by, before that goes on:
+/// gets `true` if it is the client's.
 type Forge = Arc<dyn Fn(bool, &[u8]) -> Vec<Vec<u8>> + Send + Sync>;
 
 impl Relay {

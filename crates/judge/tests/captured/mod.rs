@@ -92,7 +92,7 @@ impl Pcap {
 struct Half {
     endpoint: Endpoint,
     away: Path<Vec<u8>>,
-    /// Where its packets are kept.
+    /// The file of its packets.
     pcap: Option<Pcap>,
 }
 
@@ -123,7 +123,7 @@ impl Half {
         }
     }
 
-    /// What arrives at this end from the other's direction.
+    /// Takes the packets that arrive at this end from the other's direction.
     fn receive(&mut self, now: Instant, other: &mut Path<Vec<u8>>) {
         while let Some(event) = other.poll(now) {
             if let Event::Delivered(mut packet) = event {

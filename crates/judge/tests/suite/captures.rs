@@ -174,7 +174,7 @@ fn defects_are_proved_without_the_path() {
     });
 }
 
-/// What something else would explain as well is suspected, and no defect.
+/// A finding that something else would explain as well is suspected, and no defect.
 #[test]
 fn what_the_application_may_have_done_is_no_defect() {
     let story = story(&Transfer::of(custom("endless-drain"), 8), "clean");

@@ -95,8 +95,7 @@ fn a_loss_over_time_is_that_of_its_time() {
     assert!(unmet.is_empty(), "{unmet:?}");
 }
 
-/// What the series say that the link could carry is what the trace carries, and of a constant link
-/// its rate.
+/// The capacity in the series is that of the trace, and of a constant link its rate.
 #[test]
 fn the_capacity_over_time_is_that_of_the_first_link() {
     let dir = folder();

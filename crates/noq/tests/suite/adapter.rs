@@ -13,7 +13,7 @@ fn controller(algorithm: Algorithm, start: Instant) -> Box<dyn Controller> {
     controllers_with_seed(algorithm, 1).build(start, MTU)
 }
 
-/// What a controller believes; a clone from `clone_box` says it of the moment it was made.
+/// A controller's model; a clone from `clone_box` has that of the moment it was made.
 fn snapshot(controller: &dyn Controller) -> Snapshot {
     let ours = controller.clone_box().into_any().downcast::<NoqController>();
     ours.expect("our controller").snapshot()

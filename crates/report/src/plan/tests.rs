@@ -484,7 +484,7 @@ fn a_field_that_nothing_takes_is_refused_with_its_line() {
     assert!(said.contains("x.toml:6: path.steps: they change a rate"), "{said}");
 }
 
-/// What waits in a receiver's host for 100 s is a gigabyte at 10 Gbit/s.
+/// Packets that wait in a receiver's host for 100 s are a gigabyte at 10 Gbit/s.
 #[test]
 fn packets_in_a_receivers_host_are_counted_as_memory() {
     for cc in ["fixed:10gbit", "bbr3", "bbr-swift"] {

@@ -36,7 +36,7 @@ fn incast(algorithm: Algorithm, senders: u64) -> Sim {
     Sim::new(&config(10, 1_000_000, flows.collect())).expect("a sound path")
 }
 
-/// What became of a link of 10 Gbit/s in a part of a run.
+/// Shares of a link of 10 Gbit/s in a part of a run.
 struct Shares {
     /// Share of the link that receivers read.
     goodput: f64,

@@ -90,7 +90,7 @@ fn a_second_timeout_of_the_same_segment_keeps_the_threshold() {
     }
 }
 
-/// What left in a fast recovery and is acknowledged after a timeout does not end the episode of the
+/// A packet of a fast recovery that is acknowledged after a timeout does not end the episode of the
 /// timeout: the repair that was lost may time out once more.
 #[test]
 fn a_timeout_within_a_fast_recovery_lasts_until_what_left_after_it() {

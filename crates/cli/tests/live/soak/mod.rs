@@ -26,7 +26,7 @@ const LINE: Duration = Duration::from_secs(5);
 /// State that all threads share.
 struct Soak {
     server: std::net::SocketAddr,
-    /// Where it serves over TCP.
+    /// Its address over TCP.
     tcp: std::net::SocketAddr,
     over: AtomicBool,
     /// Files that came whole, and their bytes.

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::atomic_file::Temporary;
 use super::json::ScenarioReport;
-use super::plot::{Drawing, Kind, PlotError, Scale, colour, svg};
+use super::plot::{self, Drawing, Kind, PlotError, Scale, colour, svg};
 use super::table;
 
 /// A report that cannot be written: one line.
@@ -97,9 +97,10 @@ pub fn head(title: &str) -> String {
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          {GENERATOR}{}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n",
+         <title>{}</title>\n<style>{STYLE}{}</style>\n</head>\n<body>\n<main>\n",
         env!("CARGO_PKG_VERSION"),
-        escape(title)
+        escape(title),
+        plot::style()
     );
     page
 }
@@ -169,7 +170,11 @@ fn image(drawing: &Drawing, svg: &str) -> String {
     if !lines.is_empty() {
         let _ = write!(label, "; of {}", lines.join(", "));
     }
-    svg.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{}\" ", escape(&label)), 1)
+    plot::picture_on_page(svg).replacen(
+        "<svg ",
+        &format!("<svg role=\"img\" aria-label=\"{}\" ", escape(&label)),
+        1,
+    )
 }
 
 /// Data from which the page's script shows the values under the pointer.
@@ -178,7 +183,7 @@ fn values(drawing: &Drawing, places: &[(&str, &Vec<svg::PanelArea>)]) -> String 
         let lines = panel.lines.iter().map(|line| {
             let (x, y) = svg::thin(&line.x, &line.y, READ_POINTS);
             json!({
-                "name": line.name, "colour": colour(&line.colour), "x": numbers(&x), "y": numbers(&y),
+                "name": line.name, "colour": plot::on_page(colour(&line.colour)), "x": numbers(&x), "y": numbers(&y),
                 "steps": matches!(line.kind, Kind::Steps | Kind::Area),
             })
         });

@@ -5,7 +5,7 @@ mod axis;
 mod palette;
 pub(crate) mod svg;
 
-pub(crate) use palette::{STATES, colour, colour_of_flow};
+pub(crate) use palette::{STATES, colour, colour_of_flow, on_page, picture_on_page, style};
 
 /// A drawing that the plotting library refuses, which is a bug.
 #[derive(Debug, thiserror::Error)]

@@ -228,14 +228,14 @@ fn draw_panel(
         let paint = rgb(colour(&line.colour));
         if line.kind == Kind::Bars {
             let rectangles = bar_areas(line, (bar, bars), &x, &y);
-            chart.draw_series(rectangles.map(|r| Rectangle::new(r, paint.mix(0.8).filled())))?;
+            chart.draw_series(rectangles.map(|r| Rectangle::new(r, paint.filled())))?;
             bar += 1;
             continue;
         }
         if line.kind == Kind::Dots {
             let places = line.x.iter().zip(&line.y).map(|(a, b)| (x.place(*a), y.place(*b)));
             let real = places.filter(|(a, b)| a.is_finite() && b.is_finite());
-            chart.draw_series(real.map(|place| Circle::new(place, 2, paint.mix(0.7).filled())))?;
+            chart.draw_series(real.map(|place| Circle::new(place, 2, paint.filled())))?;
             continue;
         }
         for piece in pieces(line, &x, &y, format.points) {

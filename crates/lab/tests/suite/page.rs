@@ -43,7 +43,8 @@ fn the_page_is_complete_and_needs_nothing_beside_it() {
     assert!(!page.contains("<script src") && !page.contains("<link"));
     assert!(page.contains("id=\"plot-0-0\"") && page.contains("id=\"plot-0-1\""));
     assert_eq!(page.matches("<h3>Flows of ").count(), 4, "the flows of each run");
-    assert!(page.contains("NOT MET jain &gt; 2: ") && page.contains("cc = [&quot;bbr3&quot;"));
+    let row = "<th scope=\"row\"><code>jain &gt; 2</code></th><td class=\"missed\">NOT MET</td>";
+    assert!(page.contains(row) && page.contains("cc = [&quot;bbr3&quot;"));
     assert!(page.contains("8 µs at p50, 120 µs at p99, 400 µs at p99.9, trusted"));
     assert!(page.contains("Behind the lines: the state of deep bbr3: bbr3 #0"), "whose states");
     assert!(page.len() < 1_500_000, "{}", page.len());

@@ -259,8 +259,7 @@ fn section(page: &mut String, number: usize, report: &ScenarioReport) -> Result<
         let _ = writeln!(page, "<p>{}</p>", escape(&note));
     }
     if !report.expectations.is_empty() {
-        let all: String = report.expectations.iter().map(table::verdict).collect();
-        let _ = writeln!(page, "<pre>{}</pre>", escape(&all));
+        expectations(page, report);
     }
     for run in report.runs.iter().filter(|run| run.flows.len() > 1 && run.repetition == 0) {
         let place = table::place(&run.at, &report.scenario);
@@ -290,6 +289,31 @@ fn section(page: &mut String, number: usize, report: &ScenarioReport) -> Result<
         escape(&report.toml)
     );
     Ok(())
+}
+
+/// The verdict on each expectation, which the row is named by.
+fn expectations(page: &mut String, report: &ScenarioReport) {
+    open_table(page, "checks", "", &format!("Expectations of {}", report.scenario));
+    page.push_str("<thead><tr>");
+    for column in ["expectation", "verdict", "measured"] {
+        let _ = write!(page, "<th scope=\"col\">{column}</th>");
+    }
+    page.push_str("</tr></thead><tbody>\n");
+    for verdict in &report.expectations {
+        let class = match (verdict.met, verdict.is_as_known()) {
+            (true, true) => "seen",
+            (false, true) => "known",
+            (_, false) => "missed",
+        };
+        let _ = writeln!(
+            page,
+            "<tr><th scope=\"row\"><code>{}</code></th><td class=\"{class}\">{}</td><td>{}</td></tr>",
+            escape(&verdict.expect),
+            table::verdict_word(verdict),
+            escape(&table::verdict_detail(verdict))
+        );
+    }
+    page.push_str("</tbody></table></div>\n");
 }
 
 /// The start of a table, up to its rows. Where it is wider than the window it scrolls, by keyboard

@@ -137,12 +137,22 @@ pub fn place(at: &[(String, String)], otherwise: &str) -> String {
 
 /// The verdict on an expectation, and by how much it was met.
 pub fn verdict(verdict: &Verdict) -> String {
-    let state = match (verdict.met, &verdict.known_failure) {
-        (true, None) => "met    ",
+    let (word, detail) = (verdict_word(verdict), verdict_detail(verdict));
+    format!("{word:<7} {}: {detail}\n", verdict.expect)
+}
+
+/// The verdict on an expectation alone.
+pub(crate) fn verdict_word(verdict: &Verdict) -> &'static str {
+    match (verdict.met, &verdict.known_failure) {
+        (true, None) => "met",
         (false, None) => "NOT MET",
-        (false, Some(_)) => "known  ",
+        (false, Some(_)) => "known",
         (true, Some(_)) => "NOW MET",
-    };
+    }
+}
+
+/// The figures behind a verdict: by how much, and where.
+pub(crate) fn verdict_detail(verdict: &Verdict) -> String {
     let figures = match (verdict.value, verdict.bound, verdict.margin) {
         (Some(value), Some(bound), Some(margin)) => {
             let by = if margin < 0.0 { "missed by" } else { "by" };
@@ -164,7 +174,7 @@ pub fn verdict(verdict: &Verdict) -> String {
         (false, Some(reason)) => format!(". Known: {reason}"),
         (true, Some(_)) => "; remove its known_failure".to_owned(),
     };
-    format!("{state} {}: {figures}{place}{cases}{known}\n", verdict.expect)
+    format!("{figures}{place}{cases}{known}")
 }
 
 /// A metric that left the interval of the baseline.

@@ -26,12 +26,12 @@ function pointAt(run: Run, t: number, end: number): Point {
   const since = t - Math.max(end / 50, (2 * run.empty_rtt_ms) / 1000);
   const capacity = run.rate_mbps ?? 1;
   let [inflight, goodput, queue] = [0, 0, 0];
-  for (const [i, course] of run.courses.entries()) {
+  for (const [i, series] of run.seriesOfFlows.entries()) {
     const flow = run.flows[i];
     if (flow === undefined || t < flow.start_s || t > flow.end_s + 1e-9) continue;
-    inflight += meanOver(course, "inflight_bytes", since, t) || 0;
-    goodput += meanOver(course, "goodput_mbps", since, t) || 0;
-    queue = Math.max(queue, meanOver(course, "queue_ms", since, t) || 0);
+    inflight += meanOver(series, "inflight_bytes", since, t) || 0;
+    goodput += meanOver(series, "goodput_mbps", since, t) || 0;
+    queue = Math.max(queue, meanOver(series, "queue_ms", since, t) || 0);
   }
   const bdp = (capacity * 1000 * run.empty_rtt_ms) / 8;
   return { inflight: inflight / bdp, rtt: 1 + queue / run.empty_rtt_ms, rate: goodput / capacity };
@@ -42,7 +42,7 @@ function meanOf(run: Run): Point {
   const capacity = run.rate_mbps ?? 1;
   const rtt = (run.metrics["rtt_ms.mean"] ?? run.empty_rtt_ms) / run.empty_rtt_ms;
   let inflight = 0;
-  for (const { inflight_bytes } of run.courses) {
+  for (const { inflight_bytes } of run.seriesOfFlows) {
     const second = inflight_bytes.subarray(inflight_bytes.length >> 1).filter((value) => !Number.isNaN(value));
     if (second.length > 0) inflight += second.reduce((a, b) => a + b, 0) / second.length;
   }

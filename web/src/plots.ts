@@ -43,7 +43,7 @@ export function stateColour(state: string): string {
 
 /** The time at which the last of them ends, in seconds. */
 export function endOf(traces: Trace[]): number {
-  return Math.max(0, ...traces.map(({ course }) => course.t_s.at(-1) ?? 0));
+  return Math.max(0, ...traces.map(({ series }) => series.t_s.at(-1) ?? 0));
 }
 
 /** A picture over time with its cursor, which `move` puts to a moment. */
@@ -74,8 +74,8 @@ export function overTime(plot: Plot, traces: Trace[], width: number): Timed {
   const height = 170;
   const box: Box = { left: LEFT, top: 24, width: width - LEFT - RIGHT, height: height - 60 };
   const x: Axis = { low: 0, high: endOf(traces) || 1 };
-  const columns = traces.map(({ course }) =>
-    plot.column === "goodput_mbps" ? means(course.t_s, course.goodput_mbps, x.high / STRETCHES) : course[plot.column].map((value) => value / plot.per),
+  const columns = traces.map(({ series }) =>
+    plot.column === "goodput_mbps" ? means(series.t_s, series.goodput_mbps, x.high / STRETCHES) : series[plot.column].map((value) => value / plot.per),
   );
   const y: Axis = { low: 0, high: 1.08 * most(plot, traces, columns) || 1 };
   const said = traces.slice(0, MOST_TRACES).map((trace, i) => `${trace.label} ${meanOf(columns[i]!)}`);
@@ -84,7 +84,7 @@ export function overTime(plot: Plot, traces: Trace[], width: number): Timed {
   svg.append(axes(box, x, y, "s", `${plot.name}, ${plot.unit}${cut ? " (peaks are cut off)" : ""}`));
   traces.forEach((trace, i) => {
     const values = columns[i]!.map((value) => Math.min(value, y.high));
-    const d = line(trace.course.t_s, values, box, x, y);
+    const d = line(trace.series.t_s, values, box, x, y);
     svg.append(element("path", { class: "trace", d, style: `stroke: ${trace.colour}` }));
   });
   return timed(svg, box, x);
@@ -126,7 +126,7 @@ export function states(traces: Trace[], width: number): Timed {
   const height = 24 + shown.length * (ROW + 16) + 8;
   const box: Box = { left: LEFT, top: 16, width: width - LEFT - RIGHT, height: height - 24 };
   const x: Axis = { low: 0, high: endOf(traces) || 1 };
-  const said = shown.map((trace) => `${trace.label} ends in ${stateAt(trace.course, x.high) || "no state"}`);
+  const said = shown.map((trace) => `${trace.label} ends in ${stateAt(trace.series, x.high) || "no state"}`);
   const svg = picture(width, height, `States over time: ${said.join(", ")}`);
   svg.append(element("g", { class: "axes" }, element("text", { class: "name", x: LEFT, y: 14 }, "State")));
   shown.forEach((trace, i) => {
@@ -134,7 +134,7 @@ export function states(traces: Trace[], width: number): Timed {
     svg.append(
       element("g", { class: "axes" }, element("text", { x: LEFT, y: top + 10, style: `fill: ${trace.colour}` }, trace.label)),
     );
-    trace.course.states.forEach(({ from, state }, n, all) => {
+    trace.series.states.forEach(({ from, state }, n, all) => {
       if (state === "") return;
       const left = scale(from, x, box.left, box.width);
       const right = scale(all[n + 1]?.from ?? x.high, x, box.left, box.width);

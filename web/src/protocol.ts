@@ -7,7 +7,7 @@ export interface Mistake {
   message: string;
 }
 
-/** A run as the lab gives it, without its course. */
+/** A run as the lab gives it, without its time series. */
 export interface RunSummary {
   run: number;
   scenario: string;
@@ -21,18 +21,18 @@ export interface RunSummary {
 
 export type Figures = Record<string, number | null>;
 
-/** Columns of a course; what a flow does not say is NaN. */
+/** Columns of a time series; what a flow does not say is NaN. */
 export const COLUMNS = ["t_s", "goodput_mbps", "rtt_ms", "queue_ms", "inflight_bytes"] as const;
 export type Column = (typeof COLUMNS)[number];
 
-/** The course of one flow. */
-export interface Course extends Record<Column, Float64Array> {
+/** One flow over time. */
+export interface TimeSeries extends Record<Column, Float64Array> {
   /** Stays in a state: from when on, in seconds. */
   states: { from: number; state: string }[];
 }
 
 export interface Run extends RunSummary {
-  courses: Course[];
+  seriesOfFlows: TimeSeries[];
 }
 
 export interface Verdict {

@@ -1,12 +1,12 @@
 /** The lines of the plots, made of the runs that are shown. */
-import type { Course, Run } from "./protocol";
+import type { TimeSeries, Run } from "./protocol";
 
 /** A line in each plot: a flow of a run. */
 export interface Trace {
   label: string;
   cc: string;
   colour: string;
-  course: Course;
+  series: TimeSeries;
   run: Run;
 }
 
@@ -41,15 +41,15 @@ export function nameOf(run: Run): string {
 /** The flows of one run, or of all runs beside each other. */
 export function tracesOf(runs: Run[]): Trace[] {
   const isOne = runs.length === 1;
-  const flows = runs.flatMap((run) => run.flows.map((flow, i) => ({ run, flow, course: run.courses[i] })));
+  const flows = runs.flatMap((run) => run.flows.map((flow, i) => ({ run, flow, series: run.seriesOfFlows[i] })));
   const algorithms = new Set(flows.map(({ flow }) => flow.cc));
   const byAlgorithm = algorithms.size === flows.length;
-  return flows.flatMap(({ run, flow, course }, i) => {
-    if (course === undefined) return [];
+  return flows.flatMap(({ run, flow, series }, i) => {
+    if (series === undefined) return [];
     const twin = flows.filter((other) => other.run === run && other.flow.name === flow.name).length > 1;
     const own = twin ? `${flow.name} (${run.flows.indexOf(flow) + 1})` : flow.name;
     const colour = (byAlgorithm ? OF_ALGORITHM[flow.cc] : undefined) ?? colourOf(i, flows.length);
-    return [{ label: isOne ? own : nameOf(run), cc: flow.cc, colour, course, run }];
+    return [{ label: isOne ? own : nameOf(run), cc: flow.cc, colour, series, run }];
   });
 }
 
@@ -61,9 +61,9 @@ function colourOf(i: number, all: number): string {
 }
 
 /** The newest value of a column at a moment; NaN before the first. */
-export function valueAt(course: Course, column: "goodput_mbps" | "rtt_ms" | "queue_ms" | "inflight_bytes", t: number): number {
-  const next = firstAfter(course.t_s, t);
-  return next === 0 ? Number.NaN : course[column][next - 1]!;
+export function valueAt(series: TimeSeries, column: "goodput_mbps" | "rtt_ms" | "queue_ms" | "inflight_bytes", t: number): number {
+  const next = firstAfter(series.t_s, t);
+  return next === 0 ? Number.NaN : series[column][next - 1]!;
 }
 
 /** The first of the moments, which are in order, that is later than this one. */
@@ -79,10 +79,10 @@ function firstAfter(moments: Float64Array, t: number): number {
 }
 
 /** The mean of a column's values in a stretch of time; NaN where there is none. */
-export function meanOver(course: Course, column: "goodput_mbps" | "queue_ms" | "inflight_bytes", from: number, to: number): number {
+export function meanOver(series: TimeSeries, column: "goodput_mbps" | "queue_ms" | "inflight_bytes", from: number, to: number): number {
   let [sum, count] = [0, 0];
-  for (let i = firstAfter(course.t_s, from); i < course.t_s.length && course.t_s[i]! <= to; i += 1) {
-    const value = course[column][i]!;
+  for (let i = firstAfter(series.t_s, from); i < series.t_s.length && series.t_s[i]! <= to; i += 1) {
+    const value = series[column][i]!;
     if (Number.isNaN(value)) continue;
     sum += value;
     count += 1;
@@ -90,9 +90,9 @@ export function meanOver(course: Course, column: "goodput_mbps" | "queue_ms" | "
   return count === 0 ? Number.NaN : sum / count;
 }
 
-export function stateAt(course: Course, t: number): string {
+export function stateAt(series: TimeSeries, t: number): string {
   let state = "";
-  for (const stay of course.states) {
+  for (const stay of series.states) {
     if (stay.from > t) break;
     state = stay.state;
   }

@@ -130,13 +130,13 @@ export class View {
     this.#moment.setAttribute("aria-valuetext", said);
     for (const { move } of this.#timed) move(t);
     this.#byId("point").textContent = this.#plane?.move(t) ?? "";
-    const now = this.#traces.slice(0, MOST_TRACES).map(({ label, course }) => {
+    const now = this.#traces.slice(0, MOST_TRACES).map(({ label, series }) => {
       const value = (column: "goodput_mbps" | "rtt_ms" | "queue_ms", digits: number) => {
-        const found = valueAt(course, column, t);
+        const found = valueAt(series, column, t);
         return Number.isNaN(found) ? "–" : found.toFixed(digits);
       };
       const words = `${value("goodput_mbps", 1)} Mbit/s, round trip ${value("rtt_ms", 1)} ms, queue ${value("queue_ms", 1)} ms`;
-      const state = stateAt(course, t);
+      const state = stateAt(series, t);
       return make("li", {}, make("strong", {}, label), ` ${words}${state === "" ? "" : `, ${state}`}`);
     });
     this.#byId("now").replaceChildren(...now);

@@ -1,5 +1,5 @@
 /** Runs the lab beside the page, run by run. A worker that is not wanted any more is ended from outside. */
-import type { Answer, Course, Request, Run, RunSummary, Verdict } from "./protocol";
+import type { Answer, TimeSeries, Request, Run, RunSummary, Verdict } from "./protocol";
 import { COLUMNS } from "./protocol";
 import { Experiment, initSync } from "./wasm/fullpipe_web";
 
@@ -12,23 +12,23 @@ function tell(answer: Answer, transfer: Transferable[] = []): void {
 }
 
 /** The rows of a run, flow by flow and column by column. */
-function courses(rows: Row[], flows: number): Course[] {
+function seriesOf(rows: Row[], flows: number): TimeSeries[] {
   const counts = new Array<number>(flows).fill(0);
   for (const row of rows) counts[row.flow as number]! += 1;
   const all = counts.map((count) => {
-    const course = { states: [] as Course["states"] } as Course;
-    for (const column of COLUMNS) course[column] = new Float64Array(count);
-    return course;
+    const series = { states: [] as TimeSeries["states"] } as TimeSeries;
+    for (const column of COLUMNS) series[column] = new Float64Array(count);
+    return series;
   });
   counts.fill(0);
   for (const row of rows) {
     const flow = row.flow as number;
-    const course = all[flow]!;
+    const series = all[flow]!;
     const at = counts[flow]!;
     counts[flow]! += 1;
-    for (const column of COLUMNS) course[column][at] = (row[column] as number | null) ?? Number.NaN;
+    for (const column of COLUMNS) series[column][at] = (row[column] as number | null) ?? Number.NaN;
     const state = (row.state as string | null) ?? "";
-    if (course.states.at(-1)?.state !== state) course.states.push({ from: row.t_s as number, state });
+    if (series.states.at(-1)?.state !== state) series.states.push({ from: row.t_s as number, state });
   }
   return all;
 }
@@ -59,8 +59,8 @@ function run(toml: string, name: string): void {
     for (let i = 0, more = runs > 0; more; i += 1) {
       more = experiment.step((done: number) => tell({ tell: "progress", done, run: i, runs }));
       const { series, ...summary } = JSON.parse(experiment.run(i)) as RunSummary & { series?: Row[] };
-      const result: Run = { ...summary, courses: courses(series ?? [], summary.flows.length) };
-      const buffers = result.courses.flatMap((course) => COLUMNS.map((column) => course[column].buffer));
+      const result: Run = { ...summary, seriesOfFlows: seriesOf(series ?? [], summary.flows.length) };
+      const buffers = result.seriesOfFlows.flatMap((flow) => COLUMNS.map((column) => flow[column].buffer));
       tell({ tell: "run", run: result, runs }, buffers);
     }
     const verdicts = JSON.parse(experiment.expectations()) as Verdict[];

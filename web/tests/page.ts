@@ -5,11 +5,13 @@ import type { Page } from "@playwright/test";
 
 export const REPOSITORY = new URL("../../", import.meta.url).pathname;
 
-/** The command that results are held against. */
+/** The program that results are held against. */
+export const COMMAND = process.env.FULLPIPE ?? `${REPOSITORY}target/release/fullpipe`;
+
+/** Runs it, and gives what it prints. */
 export function command(...args: string[]): string {
-  const path = process.env.FULLPIPE ?? `${REPOSITORY}target/release/fullpipe`;
-  if (!existsSync(path)) throw new Error(`there is no ${path}; write cargo build --release, or FULLPIPE=PATH`);
-  return execFileSync(path, args, { cwd: REPOSITORY, maxBuffer: 1 << 30, encoding: "utf8" });
+  if (!existsSync(COMMAND)) throw new Error(`there is no ${COMMAND}; write cargo build --release, or FULLPIPE=PATH`);
+  return execFileSync(COMMAND, args, { cwd: REPOSITORY, maxBuffer: 1 << 30, encoding: "utf8" });
 }
 
 /** Opens the page at a fragment, and waits until the runs are over. */

@@ -91,6 +91,43 @@ const VERDICT = {
   }],
 };
 
+/** Another stack as an install of it is described. */
+const STACK = { name: "quic-go", version: "0.54", says: "quic-go 0.54", date: "2026-01-01 00:00 UTC" };
+const MISSING = [{ name: "picoquic", reason: "needs python3.12" }];
+
+/** The object of peers run --json: the stacks themselves would have to be installed. */
+function peers(dir: string): object {
+  const { scenarios } = JSON.parse(command("run", scenarioIn(dir, SCENARIO.replace(/expect = .*\n/, "")), "--json"));
+  const result = scenarios[0].runs[0];
+  const run = { path: "clean", copies: 1, result, error: null, before: null };
+  const { runs, ...judged } = VERDICT;
+  return {
+    date: "2026-01-01 00:00 UTC", duration_s: 3, paths: ["clean", "slow"].map((name) => ({ name, path: "rate = \"20mbit\"" })),
+    senders: [
+      { name: "linux:bbr", stack: STACK, runs: [run, { ...run, path: "slow" }, { ...run, copies: 2 }], verdict: judged },
+      { name: "quic-go:reno", stack: STACK, runs: [run, { ...run, path: "slow", result: null, error: "sent nothing" }], verdict: null },
+    ],
+    missing: MISSING, interrupted: true,
+  };
+}
+
+/** The object of interop --json, with a cell of each grade. */
+function interop(): object {
+  const grades = ["passed", "unsupported", "not_checked", "failed"];
+  const cells = grades.flatMap((grade, i) => ["server", "client"].map((role) => ({
+    peer: "quic-go", role, case: ["handshake", "transfer", "retry", "goodput"][i],
+    runs: [{ grade, notes: ["no keys"], elapsed_s: 1.5, kbps: i === 0 ? 9400 : null, tshark_agrees: null, logs: i === 3 ? "/out/logs" : null }],
+  })));
+  return { date: "2026-01-01 00:00 UTC", peers: [STACK], missing: MISSING, cases: ["handshake", "transfer", "retry", "goodput"], cells, interrupted: true };
+}
+
+/** The page that report makes of what a command printed with --json. */
+function kept(dir: string, report: string, name: string, object: object): void {
+  const file = join(dir, `${name}.json`);
+  writeFileSync(file, JSON.stringify({ schema_version: VERDICT.schema_version, [name]: object }));
+  command("report", file, "--report", report);
+}
+
 /** Fails as a command does whose expectations are not met: its report is there. */
 function unmet(...args: string[]): void {
   try {
@@ -111,6 +148,9 @@ const REPORTS: Record<string, (dir: string, report: string) => void> = {
     writeFileSync(join(dir, "judge.json"), JSON.stringify(VERDICT));
     command("report", join(dir, "judge.json"), "--report", report);
   },
+  link: (dir, report) => kept(dir, report, "link", VERDICT.runs[0]!),
+  peers: (dir, report) => kept(dir, report, "peers", peers(dir)),
+  interop: (dir, report) => kept(dir, report, "interop", interop()),
   survey: (dir) => command("survey", "--paths", "6", "--cc", "bbr3,cubic", "--shrink", "1", "--out", dir),
   figures: (dir) => command("figures", "fig2", "fig4", "tuning", "--out", dir),
 };

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fullpipe_interop::InteropReport;
 use fullpipe_judge::peers::{self, PeersReport};
 use fullpipe_judge::program::judge::{self, Judged};
 use fullpipe_judge::program::{self, ProgramResult};
@@ -20,8 +21,8 @@ const REPORT: &str = "fullpipe-report.html";
 /// Make a page, CSV or drawings of results that were kept
 ///
 /// Runs nothing. A path is a directory of fullpipe sweep, one that is still at work too, or of
-/// fullpipe run --out, or a file with what run, compare, judge, link or peers printed with --json.
-/// Several of scenarios become one page.
+/// fullpipe run --out, or a file with what run, compare, judge, link, peers or interop printed with
+/// --json. Several of scenarios become one page.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -51,6 +52,7 @@ enum Kept {
     Verdict { judged: Box<Judged>, runs: Vec<ProgramResult> },
     Link(Box<ProgramResult>),
     Peers(Box<PeersReport>),
+    Interop(Box<InteropReport>),
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -69,13 +71,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         args.pictures.check()?;
     }
     if let Some(file) = &report {
-        page::write_text(file, &kept.page()?).map_err(Failure::run)?;
+        page::write_text(file, &kept.page(file)?).map_err(Failure::run)?;
     }
     args.pictures.write_svg(|| kept.drawings())?;
     args.pictures.write_series(|file| match &kept {
         Kept::Scenarios(all) => output::write_series_csv(all, file),
         Kept::Link(result) => program::write_series_csv(result, file),
-        Kept::Verdict { .. } | Kept::Peers(_) => Ok(()),
+        Kept::Verdict { .. } | Kept::Peers(_) | Kept::Interop(_) => Ok(()),
     })?;
     if args.csv {
         return print(&kept.csv());
@@ -136,19 +138,23 @@ fn read_one(path: &Path) -> Result<Kept, Failure> {
     if let Some(peers) = field("peers") {
         return serde_json::from_value(peers).map(Kept::Peers).map_err(no_json);
     }
+    if let Some(interop) = field("interop") {
+        return serde_json::from_value(interop).map(Kept::Interop).map_err(no_json);
+    }
     if let (Some(runs), Some(_)) = (field("runs"), field("looks_like")) {
         let runs = serde_json::from_value(runs).map_err(no_json)?;
         let judged = serde_json::from_str(&text).map_err(no_json)?;
         return Ok(Kept::Verdict { judged, runs });
     }
     Err(wrong(
-        "no results that have a page; write what run, compare, judge, link or peers run printed with --json"
+        "no results that have a page; write what run, compare, judge, link, peers run or interop printed with --json"
             .to_owned(),
     ))
 }
 
 impl Kept {
-    fn page(&self) -> Result<String, Failure> {
+    /// The page that is to be in a file.
+    fn page(&self, file: &Path) -> Result<String, Failure> {
         match self {
             Self::Scenarios(all) => page::render(all).map_err(Failure::run),
             Self::Verdict { judged, runs } => {
@@ -156,6 +162,11 @@ impl Kept {
             }
             Self::Link(result) => program::page(result).map_err(Failure::run),
             Self::Peers(report) => Ok(peers::render(report)),
+            Self::Interop(report) => {
+                let place = std::path::absolute(file).map_err(Failure::run)?;
+                let dir = place.parent().unwrap_or(Path::new("/"));
+                Ok(fullpipe_interop::render(report, dir))
+            }
         }
     }
 
@@ -166,6 +177,7 @@ impl Kept {
             Self::Scenarios(all) => output::csv(all),
             Self::Verdict { judged, .. } => output::csv_of(&judge::table(judged)),
             Self::Link(result) => output::csv_of(&program::table(result)),
+            Self::Interop(report) => output::csv_of(&fullpipe_interop::table(report)),
             Self::Peers(report) => {
                 peers::tables(report).iter().map(|(title, table)| titled(title, table)).collect()
             }
@@ -178,7 +190,7 @@ impl Kept {
             Self::Scenarios(all) => pictures::drawings(all),
             Self::Verdict { runs, .. } => judge::drawings_of_runs(runs),
             Self::Link(result) => vec![(result.path.clone(), program::drawing(result))],
-            Self::Peers(_) => Vec::new(),
+            Self::Peers(_) | Self::Interop(_) => Vec::new(),
         }
     }
 
@@ -187,7 +199,7 @@ impl Kept {
         let rows = match self {
             Self::Scenarios(all) => all.iter().flat_map(|s| &s.runs).map(|r| r.series.len()).sum(),
             Self::Link(result) => result.series.len(),
-            Self::Verdict { .. } | Self::Peers(_) => 0,
+            Self::Verdict { .. } | Self::Peers(_) | Self::Interop(_) => 0,
         };
         let option = match asked {
             Pictures { svg: Some(_), .. } if self.drawings().is_empty() => "--svg",

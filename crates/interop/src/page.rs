@@ -122,7 +122,7 @@ pub fn render(report: &InteropReport, dir: &Path) -> String {
 
 /// Colours of the grades: they are told by words as well.
 const STYLE: &str = "<style>td.passed { background: rgba(60, 160, 90, 0.25); } td.failed { background: rgba(210, 60, 50, 0.35); } \
-                     td.open { background: rgba(210, 160, 40, 0.3); } td.none { opacity: 0.6; }</style>\n";
+                     td.open { background: rgba(210, 160, 40, 0.3); } td.none { color: var(--faint); }</style>\n";
 
 fn class(grade: Grade) -> &'static str {
     match grade {

@@ -1,7 +1,7 @@
 //! `fullpipe judge`: verdicts on any sender.
 
-mod course;
 pub(crate) mod file;
+mod runner;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -24,7 +24,7 @@ use crate::interrupt::Interrupt;
 use crate::link::{Relay, needs_root, outcome, parse_relay};
 use crate::path_args::{PATH_OPTIONS, PathArgs};
 use crate::{print, say};
-use course::Runner;
+use runner::Runner;
 
 /// Judge any sender by what it does on sixteen paths
 ///

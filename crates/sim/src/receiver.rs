@@ -290,7 +290,7 @@ mod tests {
             {
                 let data = packet(pn, id);
                 id += 1;
-                r.on_packet((NOW, NOW), &data, ecn, Duration::ZERO, |_, _| {});
+                r.on_packet((NOW, NOW), &data, ecn, || Duration::ZERO, |_, _| {});
             }
             let ack = r.acknowledge(NOW);
             assert_eq!((ack.ecn_packets, ack.ce_packets), counted, "{config:?}");

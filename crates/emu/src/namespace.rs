@@ -80,7 +80,7 @@ impl Namespace {
             if !geteuid().is_root() {
                 return Ok((None, File::open(OWN_NAMESPACE)?));
             }
-            Ok((Some(path.clone()), pin(&path)?))
+            Ok((Some(path.clone()), bind_mount(&path)?))
         })?;
         if made.is_err() {
             forget(&path);
@@ -349,7 +349,7 @@ fn prepare() -> io::Result<()> {
 }
 
 /// Gives the calling thread's namespace a name.
-fn pin(path: &Path) -> io::Result<File> {
+fn bind_mount(path: &Path) -> io::Result<File> {
     let mut made = Err(io::Error::from(ErrorKind::NotFound));
     for _ in 0..TRIES {
         fs::create_dir_all(DIRECTORY)?;

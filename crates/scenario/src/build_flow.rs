@@ -15,7 +15,7 @@ use super::quantity::{Room, Time};
 use super::routes::Routes;
 use super::schema::{
     App, CrossTable, Cubic, EcnMode, FlowTable, LossDetection, MediaTable, OnOff, Pacer,
-    RateLimited, RequestResponse, ShortFlows, Spacing, Way,
+    RateLimited, RequestResponse, ShortFlows, Spacing,
 };
 use super::{Cc, Protocol};
 use crate::units::show_duration;
@@ -348,7 +348,7 @@ fn media(table: &MediaTable, field: &str) -> Result<Media, Wrong> {
 }
 
 fn direction(table: &FlowTable, field: &str, net: &Net) -> Result<Direction, Wrong> {
-    if table.direction == Way::Down {
+    if table.direction == Direction::Down {
         return Ok(Direction::Down);
     }
     let has_rate = |element: &ElementConfig| {

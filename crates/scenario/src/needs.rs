@@ -1,10 +1,11 @@
 //! Features that the fields of a scenario need and that not every backend has.
 
 use fullpipe_cc::Duration;
+use fullpipe_traffic::Direction;
 
 use super::build_net::Net;
 use super::elements::Element;
-use super::schema::{Document, EcnMode, FlowTable, Way};
+use super::schema::{Document, EcnMode, FlowTable};
 use super::{Feature, Need};
 
 /// A handshake gives up on a longer round trip.
@@ -102,7 +103,7 @@ pub(super) fn needs_of_flow(flow: &FlowTable, place: &str, needs: &mut Vec<Need>
     if !flow.reroute.is_empty() {
         need(Feature::Graph, "reroute");
     }
-    if flow.direction == Way::Up {
+    if flow.direction == Direction::Up {
         need(Feature::Upwards, "direction");
     }
     if let Some(app) = &flow.app {

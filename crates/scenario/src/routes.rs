@@ -10,7 +10,7 @@ use fullpipe_traffic::{Direction, Stream, stream_seed};
 use super::MAX_FLOWS;
 use super::error::Wrong;
 use super::nodes::{Nodes, Outage, Pairs};
-use super::schema::{CrossTable, Document, FlowTable, Way};
+use super::schema::{CrossTable, Document, FlowTable};
 
 /// The nodes of a flow's sender and receiver; nothing over a chain.
 pub(super) type Ends = Option<(usize, usize)>;
@@ -277,7 +277,7 @@ pub(super) fn ends(
             }
         };
     };
-    if table.direction == Way::Up {
+    if table.direction == Direction::Up {
         let why = "nodes say the direction; write from and to the other way round";
         return Err(Wrong::new(format!("{field}.direction"), why));
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fullpipe_cc::{Amendments, Duration};
+use fullpipe_traffic::Direction;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny};
 
 use super::elements::{Element, Queue};
@@ -251,8 +252,8 @@ pub(super) struct FlowTable {
     pub(super) pairs: Option<Pairs>,
     /// The sender's own link.
     pub(super) access: Option<AccessTable>,
-    #[serde(default)]
-    pub(super) direction: Way,
+    #[serde(default, with = "DirectionName")]
+    pub(super) direction: Direction,
     /// True if Jain's index counts it.
     #[serde(default = "yes")]
     pub(super) in_fairness: bool,
@@ -313,18 +314,17 @@ impl Default for FlowTable {
             to: None,
             pairs: None,
             access: None,
-            direction: Way::Down,
+            direction: Direction::Down,
             in_fairness: true,
             background: false,
         }
     }
 }
 
-/// The way of a flow's data.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Way {
-    #[default]
+/// The names of [`Direction`] in a file.
+#[derive(serde::Deserialize)]
+#[serde(remote = "Direction", rename_all = "snake_case")]
+enum DirectionName {
     Down,
     Up,
 }

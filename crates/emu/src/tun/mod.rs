@@ -63,7 +63,7 @@ use counters::Counters;
 use worker::{Shared, Worker};
 
 pub use host::Host;
-pub use wire::{WireConfig, WireSample, WireTimes};
+pub use wire::{WireConfig, WireDistributions, WireSample};
 
 /// Capacity of a device's own queue, in packets. The kernel hands over a whole window at once when
 /// it does not pace, and the queue must take it: only the path is to drop packets.
@@ -407,9 +407,9 @@ impl WireView {
     }
 
     /// The distributions of the same; nothing of a flow that is not watched.
-    pub fn times(&self, flow: usize) -> Option<[WireTimes; 2]> {
+    pub fn distributions(&self, flow: usize) -> Option<[WireDistributions; 2]> {
         let model = self.0.model();
-        Some([model.wire.times(flow, 0)?, model.wire.times(flow, 1)?])
+        Some([model.wire.distributions(flow, 0)?, model.wire.distributions(flow, 1)?])
     }
 }
 

@@ -62,7 +62,7 @@ pub struct WireSample {
 
 /// Distributions of one direction of a flow so far.
 #[derive(Clone, Debug)]
-pub struct WireTimes {
+pub struct WireDistributions {
     /// Queueing delay in nanoseconds of each packet that arrived.
     pub queue_delay_ns: Histogram<u64>,
     /// Packets of each burst.
@@ -225,9 +225,9 @@ impl Wire {
     }
 
     /// Its distributions, without the burst that may still go on.
-    pub(super) fn times(&self, flow: usize, way: usize) -> Option<WireTimes> {
+    pub(super) fn distributions(&self, flow: usize, way: usize) -> Option<WireDistributions> {
         let way = self.flows.get(flow)?.get(way)?;
-        Some(WireTimes {
+        Some(WireDistributions {
             queue_delay_ns: way.queue_delay.histogram().clone(),
             burst_packets: way.bursts.clone(),
         })

@@ -96,8 +96,11 @@ fn a_segment_that_is_sent_again_is_a_retransmission_and_counts_once_where_it_arr
     assert_eq!((seen.retransmitted.packets, seen.retransmitted.bytes), (1, 2000));
     assert_eq!((seen.sent.packets, seen.dropped.packets, seen.delivered.packets), (5, 1, 4));
     assert_eq!((seen.first, seen.newest), (Some(at(0)), Some(at(80))));
-    let times = wire.times(0, 0).expect("a watched flow");
-    assert_eq!((times.queue_delay_ns.len(), times.queue_delay_ns.max() / 1_000_000), (4, 3));
+    let distributions = wire.distributions(0, 0).expect("a watched flow");
+    assert_eq!(
+        (distributions.queue_delay_ns.len(), distributions.queue_delay_ns.max() / 1_000_000),
+        (4, 3)
+    );
 }
 
 #[test]
@@ -124,7 +127,7 @@ fn a_burst_counts_once_it_is_over_and_acks_are_in_none() {
         wire.sent(0, start + Duration::from_micros(us), &udp(DATA));
         wire.sent(0, start + Duration::from_micros(us), &udp(30));
     }
-    let bursts = wire.times(0, 0).expect("a watched flow").burst_packets;
+    let bursts = wire.distributions(0, 0).expect("a watched flow").burst_packets;
     assert_eq!((bursts.len(), bursts.min(), bursts.max()), (3, 1, 3));
 }
 
@@ -139,7 +142,7 @@ fn packets_of_other_ports_and_what_is_no_packet_are_nobodys() {
         arrive(&mut wire, 0, 1, packet);
     }
     assert_eq!(wire.sample(0, 0), WireSample::default());
-    assert!(wire.times(1, 0).is_none() && wire.sample(7, 1) == WireSample::default());
+    assert!(wire.distributions(1, 0).is_none() && wire.sample(7, 1) == WireSample::default());
 }
 
 #[test]

@@ -38,7 +38,7 @@ impl Times {
     }
 }
 
-struct Open<S: Stack> {
+struct OpenConnection<S: Stack> {
     handle: S::Handle,
     connection: S::Connection,
     is_established: bool,
@@ -72,7 +72,7 @@ pub(super) struct End<S: Stack> {
     server: Option<Arc<S::ServerConfig>>,
     /// Streams of a connection.
     streams: u64,
-    open: BTreeMap<u64, Open<S>>,
+    open: BTreeMap<u64, OpenConnection<S>>,
     numbers: HashMap<S::Handle, u64>,
     accepted: VecDeque<u64>,
     changed: VecDeque<u64>,
@@ -119,7 +119,7 @@ impl<S: Stack> End<S> {
 
     fn add(&mut self, number: u64, handle: S::Handle, connection: S::Connection) {
         self.numbers.insert(handle, number);
-        let open = Open {
+        let open = OpenConnection {
             handle,
             connection,
             is_established: false,
@@ -397,7 +397,7 @@ impl<S: Stack> End<S> {
     }
 }
 
-impl<S: Stack> Open<S> {
+impl<S: Stack> OpenConnection<S> {
     /// A packet came: with an ACK frame it is a sample.
     fn sample_rtt(&mut self) {
         let acks = S::acks(&mut self.connection);

@@ -411,7 +411,7 @@ impl Testbed for TcpTestbed {
             return Vec::new();
         };
         let flow = |(i, way): (usize, &usize)| {
-            let (sample, times) = (wire.sample(i)[*way], wire.times(i)?);
+            let (sample, times) = (wire.sample(i)[*way], wire.distributions(i)?);
             let times = times.into_iter().nth(*way)?;
             Some(FlowOnLink {
                 sent_packets: sample.sent.packets,

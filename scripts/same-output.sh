@@ -8,10 +8,16 @@ if [ $# -lt 2 ]; then
     exit 2
 fi
 old=$(realpath "$1") new=$(realpath "$2")
+for build in "$old" "$new"; do
+    [ -x "$build" ] || { echo "$build is no program; write a build of the command" >&2; exit 2; }
+done
 shift 2
-cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || mapfile -t -d '' files < <(find scenarios -name '*.toml' -print0 | sort -z)
-[ $# = 0 ] || files=("$@")
+root=$(realpath "$(dirname "$0")/..")
+files=("$@")
+[ $# -gt 0 ] || mapfile -t -d '' files < <(find "$root/scenarios" -name '*.toml' -print0 | sort -z)
+for file in "${files[@]}"; do
+    [ -r "$file" ] || { echo "$file cannot be read; write a scenario file" >&2; exit 2; }
+done
 # The exit code is a part of the output: 2 for a file that the simulator refuses. Standard error is
 # not: its progress lines depend on the time.
 of() {

@@ -348,8 +348,8 @@ mod tests {
         assert_eq!(cubic.w_max, 700 * SMSS);
     }
 
-    /// RFC 9959 section 3.5: a window that the path did not carry is no plateau either, and the next
-    /// congestion is not compared with it.
+    /// RFC 9959 section 3.5: a window that the path did not carry is no plateau either, and the
+    /// next congestion is not compared with it.
     #[test]
     fn a_jump_that_failed_leaves_no_plateau() {
         let mut conn = conn();

@@ -26,8 +26,8 @@ pub(crate) struct Args {
     /// The cases to run, by number or name, like 1 or startup_ends_on_a_plateau [default: all]
     #[arg(value_name = "CASE", value_parser = find)]
     cases: Vec<&'static Case>,
-    /// The algorithm: bbr3; bbr3x with its amendments; noq:bbr3, noq's own, over quic:noq; quinn:bbr,
-    /// quinn's own of version 1, over quic:quinn-virtual
+    /// The algorithm: bbr3; bbr3x with its amendments; noq:bbr3, noq's own, over quic:noq;
+    /// quinn:bbr, quinn's own of version 1, over quic:quinn-virtual
     #[arg(long, value_name = "NAME", default_value = "bbr3", value_parser = subject)]
     cc: Subject,
     /// The stack that carries it: sim; quic:noq or quic:quinn-virtual for both ends of that stack

@@ -64,8 +64,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = units::parse_duration, allow_hyphen_values = true)]
     rebind_address: Vec<Duration>,
     /// Start this command line with sh at the other end of the path, wait until it listens, and end
-    /// it with the command; {host} in it is its own address, and {port}, in it and in the command, a
-    /// port. The command cannot reach this machine's servers then
+    /// it with the command; {host} in it is its own address, and {port}, in it and in the command,
+    /// a port. The command cannot reach this machine's servers then
     #[arg(long, value_name = "COMMAND LINE", conflicts_with = "udp", allow_hyphen_values = true)]
     server: Option<OsString>,
     /// Swap the directions: packets from the command pass the links of the scenario file, packets

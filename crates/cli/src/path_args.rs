@@ -192,7 +192,8 @@ fn of_a_program(options: Options) -> PathOptions {
     PathOptions { rate, rtt, buffer, loss, seed, extras }
 }
 
-/// `2ms`, `2ms,normal`, `2ms,25%` or `2ms,normal,25%` as the value of an element of a scenario file.
+/// `2ms`, `2ms,normal`, `2ms,25%` or `2ms,normal,25%` as the value of an element of a scenario
+/// file.
 fn parse_jitter(text: &str) -> Result<String, String> {
     let like = "write a time, as 2ms, with a distribution 2ms,normal or 2ms,pareto, and with a correlation 2ms,25% or 2ms,normal,25%";
     let parts: Vec<&str> = text.split(',').collect();

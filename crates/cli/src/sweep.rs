@@ -28,7 +28,8 @@ const MAX_LINES: usize = 40;
 /// Each field with a list of values is an axis of the grid. A run that is over is on disk; a sweep
 /// that was stopped, however it was, goes on where it was when the same command is given again.
 /// Writes summary.parquet, flows.parquet, links.parquet, series.parquet (when the file names an
-/// interval), scenario.toml and runs.jsonl; where time is virtual, they are the same for any --jobs.
+/// interval), scenario.toml and runs.jsonl; where time is virtual, they are the same for any
+/// --jobs.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

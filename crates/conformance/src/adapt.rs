@@ -282,8 +282,8 @@ fn loses_in_up(fixture: &mut Fixture<'_>) -> Result<f64, Broken> {
     Ok(0.0)
 }
 
-/// Limits the application in REFILL and in the UP after it; `low` takes the rates of the samples, in
-/// per cent of BBR.max_bw. False if ProbeRTT came, which may begin a new period of BBR.max_bw.
+/// Limits the application in REFILL and in the UP after it; `low` takes the rates of the samples,
+/// in per cent of BBR.max_bw. False if ProbeRTT came, which may begin a new period of BBR.max_bw.
 fn limited_probe(fixture: &mut Fixture<'_>, low: &mut Span) -> Result<bool, Broken> {
     fixture.to(1, State::ProbeBwRefill)?;
     fixture.pause();

@@ -120,8 +120,9 @@ impl Emulator {
         self.shared.model().down.queue_delay.histogram().clone()
     }
 
-    /// The newest packet that the target sent to each client, by the client's port: its number among
-    /// those that arrived at the link, its bytes without IP and UDP headers, and when it came.
+    /// The newest packet that the target sent to each client, by the client's port: its number
+    /// among those that arrived at the link, its bytes without IP and UDP headers, and when it
+    /// came.
     pub fn newest_packets(&self) -> HashMap<u16, SentPacket> {
         self.shared.model().newest.iter().flatten().copied().collect()
     }

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use super::cases::{CASES, Case, MEASUREMENTS};
 use super::report::{Cell, Grade, InteropReport, Role};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 use fullpipe_report::output::page::{escape, foot, head, html_table, open_table};
 use fullpipe_report::output::table::{Table, number};
 
@@ -226,9 +228,13 @@ fn details(page: &mut String, report: &InteropReport, dir: &Path) {
     page.push_str("</ul>\n</section>\n");
 }
 
+/// The characters of a path that stay as they are in a link. A colon does not: what stands before
+/// it would be a scheme.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_');
+
 fn link(to: &Path, dir: &Path, text: &str) -> String {
-    let to = to.strip_prefix(dir).unwrap_or(to);
-    format!("<a href=\"{}\">{text}</a>", escape(&to.to_string_lossy()))
+    let to = to.strip_prefix(dir).unwrap_or(to).to_string_lossy();
+    format!("<a href=\"{}\">{text}</a>", utf8_percent_encode(&to, PATH))
 }
 
 fn peers(page: &mut String, report: &InteropReport) {
@@ -304,8 +310,12 @@ mod tests {
     #[test]
     fn a_page_escapes_and_links_to_what_was_kept() {
         let page = render(&report(), Path::new("/out"));
-        assert!(page.contains("<a href=\"logs/a &lt;b&gt;\">failed, 1 of 2 passed</a>"), "{page}");
-        assert!(page.contains("logs/a &lt;b&gt;/link/server.pcapng"));
+        assert!(
+            link(Path::new("javascript:alert(1)"), Path::new("/out"), "x")
+                .contains("\"javascript%3Aalert")
+        );
+        assert!(page.contains("<a href=\"logs/a%20%3Cb%3E\">failed, 1 of 2 passed</a>"), "{page}");
+        assert!(page.contains("logs/a%20%3Cb%3E/link/server.pcapng"));
         assert!(page.contains("a &amp; b") && !page.contains("a <b>"));
         assert!(page.contains("1 of 2") && page.contains("0 of 1"));
     }

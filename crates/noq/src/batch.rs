@@ -1,10 +1,10 @@
 //! More datagrams in one call of the kernel's than noq hands over at a time.
 //!
 //! noq 1.4.0 sends ten datagrams at most in one call, and twenty before it lets other tasks run
-//! (`connection.rs`, `MAX_TRANSMIT_SEGMENTS` and `MAX_TRANSMIT_DATAGRAMS`). The kernel takes 64 in a
-//! call (UDP_SEGMENT), if they have no more bytes than the largest datagram. So a sender keeps what
-//! it gets while a task of noq's runs, and sends it at the end of the task's turn, which [`Turns`]
-//! marks. Nothing waits longer than that turn.
+//! (`connection.rs`, `MAX_TRANSMIT_SEGMENTS` and `MAX_TRANSMIT_DATAGRAMS`). The kernel takes 64 in
+//! a call (UDP_SEGMENT), if they have no more bytes than the largest datagram. So a sender keeps
+//! what it gets while a task of noq's runs, and sends it at the end of the task's turn, which
+//! [`Turns`] marks. Nothing waits longer than that turn.
 //!
 //! That bound of the bytes holds here as well: noq sends ten datagrams of whatever size, and ten of
 //! 8850 bytes are refused with EMSGSIZE.

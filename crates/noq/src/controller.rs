@@ -51,8 +51,8 @@ struct Inner {
     clock: Clock,
     flight: Flight,
     batch: Batch,
-    /// The look at the model that a clone for `congestion_state` gives. The first event removes it; only a controller of a
-    /// real path has events.
+    /// The look at the model that a clone for `congestion_state` gives. The first event removes it;
+    /// only a controller of a real path has events.
     at_clone: Option<Box<View>>,
 }
 

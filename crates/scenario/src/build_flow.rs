@@ -323,6 +323,18 @@ fn media(table: &MediaTable, field: &str) -> Result<Media, Wrong> {
     if !(1..=1_000).contains(&keyframe_size) {
         return wrong("keyframe_size", format!("{keyframe_size} frames; write 1 to 1000"));
     }
+    let keyframes = table.keyframes.map_or(Duration::ZERO, |time| time.0);
+    if keyframes == Duration::ZERO && table.keyframe_size.is_some() {
+        return wrong(
+            "keyframe_size",
+            "there are no keyframes; write keyframes = \"2s\"".to_owned(),
+        );
+    }
+    let least = Duration::from_nanos(2_000_000_000 / u64::from(fps));
+    if keyframes > Duration::ZERO && keyframes < least {
+        let least = show_duration(least);
+        return wrong("keyframes", format!("less than two frames; write {least} or more"));
+    }
     let bitrate = table.bitrate.0;
     let adapts =
         [("min", table.min.is_some()), ("max", table.max.is_some()), ("probe", table.probe)];
@@ -340,7 +352,7 @@ fn media(table: &MediaTable, field: &str) -> Result<Media, Wrong> {
     Ok(Media {
         bitrate,
         fps,
-        keyframes: table.keyframes.map_or(Duration::ZERO, |time| time.0),
+        keyframes,
         keyframe_size,
         adapt: table.adapt.then_some(Adapt { min, max, probe: table.probe }),
         playout: table.playout.map_or(PLAYOUT, |time| time.0),

@@ -350,8 +350,8 @@ pub struct FlowConfig {
     /// differences of nanoseconds decide which flow finds it full (Floyd and Jacobson 1992).
     pub jitter: Duration,
     /// Largest delay of the receiver's host: it gets to each packet, those of the handshake too, a
-    /// random part of this after its arrival, in order. Each ACK says how long the newest packet that
-    /// it names was there, and the controller hears of it
+    /// random part of this after its arrival, in order. Each ACK says how long the newest packet
+    /// that it names was there, and the controller hears of it
     /// ([`fullpipe_cc::AckBatch::receiver_delay`]), as if with timestamps of the network interface;
     /// and apart from it of the receiver's wait for more to acknowledge
     /// ([`fullpipe_cc::AckBatch::ack_delay`]), with or without this delay.

@@ -13,8 +13,8 @@
 
 /// Round trips with nothing but marks, from the first packet on, after which the sender asks.
 const MARKED_ROUNDS: u32 = 8;
-/// Questions in succession of which all packets were counted, and which so end ECN. One may be
-/// wrong where the network doubles packets.
+/// Questions in succession of which all packets were counted, and which so end ECN: one may be
+/// wrong where the network doubles packets. After as many that were lost nothing is asked again.
 const QUESTIONS: u32 = 3;
 
 /// The sender's account.
@@ -33,6 +33,8 @@ pub(crate) struct Validation {
     question: Question,
     /// Questions so far of which all packets were counted.
     counted_questions: u32,
+    /// Questions that were lost as a whole.
+    lost_questions: u32,
     /// The field arrives as it left: there was a packet without a mark, or an honest answer.
     is_sound: bool,
     has_failed: bool,
@@ -92,14 +94,19 @@ impl Validation {
         }
     }
 
-    /// A probe is due: nothing of what is in flight was acknowledged for long. Where the path drops
-    /// all that is not ECN-capable no question is ever answered, and the next packets could not
-    /// pass, either. `next` is the packet that will be sent next.
+    /// A probe is due: nothing of what is in flight was acknowledged for long. The question ends,
+    /// and is asked again after as many round trips as before the first. Where the path drops all
+    /// that is not ECN-capable none is ever answered, so the last of [`QUESTIONS`] counts as an
+    /// honest answer. `next` is the packet that will be sent next.
     #[cold]
     pub(crate) fn on_probe(&mut self, next: u64) {
-        if let Question::Leaving { first } = self.question {
+        if let Question::Leaving { first } = self.question
+            && next > first
+        {
             self.asked += next - first;
-            (self.question, self.is_sound) = (Question::None, true);
+            (self.question, self.round_end, self.marked_rounds) = (Question::None, next, 0);
+            self.lost_questions += 1;
+            self.is_sound = self.lost_questions >= QUESTIONS;
         }
     }
 
@@ -215,20 +222,28 @@ mod tests {
     #[test]
     fn a_question_without_an_answer_ends_with_a_probe() {
         let mut validation = Validation::default();
-        let mut pn = 0;
-        while !validation.is_silent() {
-            pn += 1;
-            assert!(pn < 100, "it asks");
-            validation.on_ack(1, (pn, pn), (pn - 1, pn));
+        // Packets that left, and those of them that were counted.
+        let (mut pn, mut counted) = (0, 0);
+        for question in 0..QUESTIONS {
+            let before = pn;
+            while !validation.is_silent() {
+                (pn, counted) = (pn + 1, counted + 1);
+                assert!(pn < before + 100, "it asks");
+                validation.on_ack(1, (counted, counted), (pn - 1, pn));
+            }
+            assert!(pn - before > u64::from(MARKED_ROUNDS), "question {question}");
+            validation.on_probe(pn);
+            assert!(validation.is_silent(), "nothing of it has left");
+            validation.on_probe(pn + 4);
+            assert!(!validation.is_silent() && !validation.has_failed());
+            pn += 4;
         }
-        validation.on_probe(pn + 4);
-        assert!(!validation.is_silent() && !validation.has_failed());
-        // Those that were late come after all, and are not counted; nothing is asked again.
-        for late in pn..pn + 4 {
-            validation.on_ack(1, (pn, pn), (late, pn + 4));
+        // Those of the last one were late, and are not counted; nothing is asked again.
+        for late in pn - 4..pn {
+            validation.on_ack(1, (counted, counted), (late, pn));
         }
         for n in 1..200 {
-            validation.on_ack(1, (pn + n, pn + n), (pn + 4 + n, pn + 5 + n));
+            validation.on_ack(1, (counted + n, counted + n), (pn + n, pn + 1 + n));
             assert!(!validation.is_silent() && !validation.has_failed(), "{n}");
         }
     }

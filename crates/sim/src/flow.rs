@@ -246,11 +246,11 @@ impl Flow {
         self.completion_ns.as_deref()
     }
 
-    /// Counters of [`Application::Media`].
+    /// Counters of [`Application::Media`], with the part of a stall that lasts `now`.
     ///
     /// [`Application::Media`]: fullpipe_traffic::Application::Media
-    pub fn media_stats(&self) -> Option<MediaStats> {
-        self.traffic.media_stats()
+    pub fn media_stats(&self, now: Instant) -> Option<MediaStats> {
+        self.traffic.media_stats(now)
     }
 
     /// Frames of `Application::Media` that were made and have not arrived.

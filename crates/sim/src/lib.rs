@@ -1,9 +1,9 @@
 //! The path and the congestion control under a virtual clock.
 //!
 //! Each flow is a sender and a receiver with a whole transport between them and a real
-//! [`fullpipe_cc::Controller`] inside. Flows share a link there and one back, a
-//! chain of links, or any graph of them ([`topology`]); each link is a [`fullpipe_path::Path`]. No I/O, no clock but the virtual one: the same
-//! configuration gives the same run, to the nanosecond.
+//! [`fullpipe_cc::Controller`] inside. Flows share a link there and one back, a chain of links, or
+//! any graph of them ([`topology`]); each link is a [`fullpipe_path::Path`]. No I/O, no clock but
+//! the virtual one: the same configuration gives the same run, to the nanosecond.
 //!
 //! ```
 //! use fullpipe_cc::{Algorithm, Duration, Instant, Rate};

@@ -84,7 +84,8 @@ impl Topology {
         &self.edges
     }
 
-    /// The link that ends at a node, where there is one alone: every route to the node ends with it.
+    /// The link that ends at a node, where there is one alone: every route to the node ends with
+    /// it.
     ///
     /// # Panics
     /// Panics if there is no such node.

@@ -13,8 +13,8 @@ const SHARE: Gain = Gain::percent(85);
 /// waited for [`CALM`]. In between it stays as it is.
 const RAISE: Gain = Gain::percent(110);
 const CALM: Duration = Duration::from_millis(500);
-/// A probe asks for this much more bitrate at once. With less, a window of slow start, half of which
-/// is the estimate, would never be full, and so would not grow.
+/// A probe asks for this much more bitrate at once. With less, a window of slow start, half of
+/// which is the estimate, would never be full, and so would not grow.
 const STEP: Gain = Gain::percent(200);
 /// Its target is so much above that, lest rounding leaves the estimate below it.
 const MARGIN: Gain = Gain::percent(101);
@@ -142,8 +142,15 @@ impl Live {
         (self.first, self.busy, self.next_probe) = (now, now, now + AFTER_SUCCESS);
     }
 
-    pub(crate) fn stats(&self) -> MediaStats {
-        self.stats
+    /// The counters at this time, with the part so far of a stall that has not ended.
+    pub(crate) fn stats(&self, now: Instant) -> MediaStats {
+        let mut stats = self.stats;
+        if let Some(due) =
+            self.under_way.front().map(|(_, captured)| *captured + self.media.playout)
+        {
+            stats.add_stall(due, self.stalled_until, now);
+        }
+        stats
     }
 
     /// Frames that were made and have not arrived.
@@ -177,7 +184,7 @@ impl Live {
 
     /// The answer for the rate of [`Self::wanted_rate`].
     pub(crate) fn on_probe(&mut self, now: Instant, answer: BandwidthProbe) {
-        let waits = self.view.backlog > self.bytes_of(self.media.interval(1).times(2));
+        let waits = self.view.backlog > self.most_in_probe();
         match (answer, self.probe) {
             (BandwidthProbe::Probing, None) => {
                 let Some(target) = self.wanted_rate(now) else { return };
@@ -193,15 +200,23 @@ impl Live {
         }
     }
 
+    /// More waits only where the path does not carry a probe: two frames, or a keyframe, and the
+    /// padding of a tick.
+    fn most_in_probe(&self) -> u64 {
+        let mean = self.bytes_of(self.media.interval(1));
+        let frames = self.keyframe_bytes(mean).max(mean.saturating_mul(2));
+        frames.saturating_add(self.probe.map_or(0, |probe| probe.target.bytes_in(TICK)))
+    }
+
     fn end_probe(&mut self, next: Instant) {
         (self.probe, self.next_padding, self.next_probe) = (None, None, next);
     }
 
     /// The step that is due: the bytes to write, or none.
     pub(crate) fn step(&mut self, now: Instant) -> Option<(u64, Instant)> {
-        let due = self.wakes();
-        if self.next_frame() > due {
-            return self.pad(now).map(|bytes| (bytes, due));
+        let due = self.next_frame();
+        if due > now {
+            return self.pad(now).map(|bytes| (bytes, now));
         }
         self.captured += 1;
         self.adapt(now);
@@ -210,17 +225,17 @@ impl Live {
             return None;
         }
         let bytes = self.frame_bytes();
-        self.stats.frame_bytes += bytes;
+        self.stats.frame_bytes = self.stats.frame_bytes.saturating_add(bytes);
         self.write(bytes);
         self.under_way.push_back((self.written, due));
         Some((bytes, due))
     }
 
     fn write(&mut self, bytes: u64) {
-        self.written += bytes;
-        self.view.backlog += bytes;
+        self.written = self.written.saturating_add(bytes);
+        self.view.backlog = self.view.backlog.saturating_add(bytes);
         if let Some(probe) = &mut self.probe {
-            probe.written += bytes;
+            probe.written = probe.written.saturating_add(bytes);
         }
     }
 
@@ -232,7 +247,7 @@ impl Live {
         let most = probe.target.bytes_in(now.since(probe.begun) + TICK);
         let room = probe.target.bytes_in(TICK).saturating_sub(self.view.backlog);
         let bytes = room.min(most.saturating_sub(probe.written));
-        self.stats.padding_bytes += bytes;
+        self.stats.padding_bytes = self.stats.padding_bytes.saturating_add(bytes);
         self.write(bytes);
         (bytes > 0).then_some(bytes)
     }
@@ -249,13 +264,23 @@ impl Live {
         if self.gop == 1 {
             return mean.max(1);
         }
-        let size = u64::from(self.media.keyframe_size.max(1));
-        let other = mean.saturating_mul(self.gop) / (self.gop - 1 + size);
         if self.captured < self.next_keyframe {
-            return other.max(1);
+            return self.other_bytes(mean).max(1);
         }
         self.next_keyframe = self.captured + self.gop;
-        other.saturating_mul(size).max(1)
+        self.keyframe_bytes(mean).max(1)
+    }
+
+    /// A frame between keyframes, where a frame has so many bytes in the mean.
+    fn other_bytes(&self, mean: u64) -> u64 {
+        mean.saturating_mul(self.gop) / (self.gop - 1 + u64::from(self.media.keyframe_size.max(1)))
+    }
+
+    fn keyframe_bytes(&self, mean: u64) -> u64 {
+        match self.gop {
+            1 => mean,
+            _ => self.other_bytes(mean).saturating_mul(u64::from(self.media.keyframe_size.max(1))),
+        }
     }
 
     /// Follows the estimate, at a frame. While nothing waits, it may only say what this encoder
@@ -280,12 +305,22 @@ impl Live {
         self.under_way.pop_front();
         self.stats.frames += 1;
         let due = captured + self.media.playout;
+        self.stats.add_stall(due, self.stalled_until, now);
         if now > due {
-            self.stats.stalls += u64::from(due > self.stalled_until || self.stats.stalls == 0);
-            self.stats.stalled_ns += now.since(due.max(self.stalled_until)).as_nanos();
             self.stalled_until = now;
         }
         Some(now.since(captured))
+    }
+}
+
+impl MediaStats {
+    /// A frame that was due at this time is there now, or is waited for until now. Frames that were
+    /// late up to `counted` are counted.
+    fn add_stall(&mut self, due: Instant, counted: Instant, now: Instant) {
+        if now > due {
+            self.stalls += u64::from(due > counted || self.stalls == 0);
+            self.stalled_ns += now.since(due.max(counted)).as_nanos();
+        }
     }
 }
 
@@ -359,7 +394,7 @@ mod tests {
         let waits = |backlog| SenderView { estimate: None, backlog };
         assert_eq!(frames(&mut live, 1, waits(20_000)).len(), 10);
         assert_eq!(frames(&mut live, 1, waits(20_001)).len(), 0);
-        assert_eq!(live.stats().dropped_frames, 10);
+        assert_eq!(live.stats(START).dropped_frames, 10);
     }
 
     #[test]
@@ -402,7 +437,9 @@ mod tests {
             if live.wanted_rate(now).is_some() {
                 live.on_probe(now, answer(now));
             }
+            let (due, frames) = (live.next_frame(), live.captured);
             live.step(now);
+            assert!(live.captured == frames || due <= now, "a frame before its time");
         }
         live.written - before
     }
@@ -419,11 +456,11 @@ mod tests {
         assert!(probing.abs_diff(target) < 2_000, "{probing} of {target}");
         assert!(live.probe.is_some());
         run(&mut live, told + second, |_| BandwidthProbe::Reached);
-        let padding = live.stats().padding_bytes;
+        let padding = live.stats(START).padding_bytes;
         assert!(padding > 70_000 && padding.abs_diff(target - 100_000) < 2_000, "{padding}");
         let refused = BandwidthProbe::NotNow(fullpipe_cc::NotNow::TooSoon);
         run(&mut live, told + second.times(4), |_| refused);
-        assert_eq!(live.stats().padding_bytes, padding, "none without a probe");
+        assert_eq!(live.stats(START).padding_bytes, padding, "none without a probe");
     }
 
     #[test]
@@ -431,7 +468,7 @@ mod tests {
         let mut live = live(ADAPTS);
         run(&mut live, START + Duration::from_secs(7), |_| BandwidthProbe::Probing);
         assert!(live.probe.is_none(), "from 1 s to 3 s, and then for 5 s none");
-        let padding = live.stats().padding_bytes;
+        let padding = live.stats(START).padding_bytes;
         assert!(padding.abs_diff(2 * (237_647 - 100_000)) < 4_000, "{padding}");
     }
 
@@ -453,7 +490,16 @@ mod tests {
         // Due at 500 and 600: one stall.
         assert_eq!(read(650, 50_000), Some(ms(350)));
         assert_eq!(read(650, 50_000), Some(ms(250)));
-        let stats = live.stats();
-        assert_eq!((stats.frames, stats.stalls, stats.stalled_ns), (5, 2, 200_000_000));
+        let stats = |live: &Live, at| {
+            let stats = live.stats(START + ms(at));
+            (stats.frames, stats.stalls, stats.stalled_ns / 1_000_000)
+        };
+        assert_eq!(stats(&live, 650), (5, 2, 200));
+        // The next one is due at 700 and has not come: the stall counts while it lasts, once.
+        assert_eq!(live.step(START + ms(500)), Some((10_000, START + ms(500))));
+        assert_eq!(stats(&live, 700), (5, 2, 200));
+        assert_eq!(stats(&live, 1_000), (5, 3, 500));
+        assert_eq!(live.on_read(START + ms(1_200), 60_000), Some(ms(700)));
+        assert_eq!(stats(&live, 2_000), (6, 3, 700));
     }
 }

@@ -22,8 +22,8 @@ pub enum Action {
     },
     /// The sender's application has data without an end from now on.
     Resume,
-    /// The sender's application has no data until [`Action::Resume`]: what it has not written yet it
-    /// does not write.
+    /// The sender's application has no data until [`Action::Resume`]: what it has not written yet
+    /// it does not write.
     Pause,
     /// The receiver's application sends a request.
     Request,
@@ -160,8 +160,8 @@ impl Traffic {
         }
     }
 
-    /// The flow's connection is there: at the sender, or for [`Application::RequestResponse`], which
-    /// the receiver begins, at the receiver. Its first step is due now.
+    /// The flow's connection is there: at the sender, or for [`Application::RequestResponse`],
+    /// which the receiver begins, at the receiver. Its first step is due now.
     pub fn on_connected(&mut self, now: Instant) {
         if matches!(self.state, State::Idle | State::Connecting) {
             self.state = State::Connected;
@@ -197,8 +197,8 @@ impl Traffic {
     }
 
     /// Counters of [`Application::Media`].
-    pub fn media_stats(&self) -> Option<MediaStats> {
-        self.live.as_ref().map(|live| live.stats())
+    pub fn media_stats(&self, now: Instant) -> Option<MediaStats> {
+        self.live.as_ref().map(|live| live.stats(now))
     }
 
     /// Frames of [`Application::Media`] that were made and have not arrived.

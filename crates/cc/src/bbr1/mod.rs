@@ -233,8 +233,8 @@ impl CongestionControl for Bbr1 {
         conn.cwnd = conn.inflight.saturating_add(conn.smss);
     }
 
-    /// RFC 9959, appendix on BBR: congestion while the saved parameters are in use ends Startup. The
-    /// recovery that begins with it does not bring back the window of the jump.
+    /// RFC 9959, appendix on BBR: congestion while the saved parameters are in use ends Startup.
+    /// The recovery that begins with it does not bring back the window of the jump.
     fn on_safe_retreat(&mut self, conn: &mut Conn) {
         self.prior_cwnd = conn.cwnd;
         self.full_bw_reached = true;

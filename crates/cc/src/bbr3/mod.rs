@@ -350,8 +350,8 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
         self.enter_rto(conn);
     }
 
-    /// RFC 9959, appendix on BBR. The recovery that begins with it does not bring back the window of
-    /// the jump, which the path did not carry.
+    /// RFC 9959, appendix on BBR. The recovery that begins with it does not bring back the window
+    /// of the jump, which the path did not carry.
     fn on_safe_retreat(&mut self, conn: &mut Conn) {
         self.prior_cwnd = conn.cwnd;
         self.end_startup_for_safe_retreat();

@@ -502,13 +502,14 @@ pub(super) const SWIFT_MAX_DECREASE: Gain = Gain::percent(50);
 /// which the flow scaling falls from its range to nothing. 0.1 and 100 as there.
 pub(super) const FLOW_SCALING_MIN_MILLIPACKETS: u64 = 100;
 pub(super) const FLOW_SCALING_MAX_PACKETS: u64 = 100;
-/// Swift: the least window is this part of a packet, or one packet in this time if that is more: the
-/// same at 25 us. The part is that of simulators; htsim marks its own of ten bytes as a guess, and
-/// so is this.
+/// Swift: the least window is this part of a packet, or one packet in this time if that is more:
+/// the same at 25 us. The part is that of simulators; htsim marks its own of ten bytes as a guess,
+/// and so is this.
 pub(super) const LEAST_WINDOW_DIVISOR: u64 = 1_000;
 pub(super) const LEAST_RATE_INTERVAL: Duration = Duration::from_millis(25);
-/// bbr-swift: a path is far if min_rtt is above so many of the longest target. Below, a long min_rtt
-/// may be the queue of a data centre's switch: 1.35 ms with the usual options, 17 MB at 100 Gbit/s.
+/// bbr-swift: a path is far if min_rtt is above so many of the longest target. Below, a long
+/// min_rtt may be the queue of a data centre's switch: 1.35 ms with the usual options, 17 MB at 100
+/// Gbit/s.
 pub(super) const FAR_TARGETS: u64 = 8;
 /// bbr-swift: the target of a far path is at least min_rtt and this binary fraction of it, 1/2: UP,
 /// which sends a quarter more for up to three rounds, just reaches it.

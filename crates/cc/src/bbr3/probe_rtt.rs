@@ -124,8 +124,8 @@ impl<F: Flavour> Bbr3<F> {
     }
 
     /// BBR.MinPipeCwnd in bytes. In `bbr-swift` one packet, or as many as make the receiver
-    /// acknowledge, and less by pacing: four packets of each of a thousand flows are a queue that no
-    /// law can empty.
+    /// acknowledge, and less by pacing: four packets of each of a thousand flows are a queue that
+    /// no law can empty.
     pub(super) fn min_pipe_cwnd(&self, conn: &Conn) -> u64 {
         F::swift(&self.own).map_or(MIN_PIPE_PACKETS, Swift::min_pipe_packets) * conn.smss
     }

@@ -340,10 +340,10 @@ impl<F: Flavour> Bbr3<F> {
 
     /// The most that both windows let this flow send in: [`Rate::MAX`] without one.
     ///
-    /// Below BBR.MinPipeCwnd it is the window in a round trip, exactly: that is how such a window is
-    /// kept. Above it a quarter more, so that the window is the limit and the pacer spreads it. The
-    /// receiver's wait for more to acknowledge is not in that round trip: the rate would be that of
-    /// one packet in a wait.
+    /// Below BBR.MinPipeCwnd it is the window in a round trip, exactly: that is how such a window
+    /// is kept. Above it a quarter more, so that the window is the limit and the pacer spreads it.
+    /// The receiver's wait for more to acknowledge is not in that round trip: the rate would be
+    /// that of one packet in a wait.
     pub(super) fn swift_rate(&self, conn: &Conn) -> Rate {
         let (Some(swift), Some(rtt)) = (F::swift(&self.own), conn.latest_rtt()) else {
             return Rate::MAX;
@@ -359,7 +359,8 @@ impl<F: Flavour> Bbr3<F> {
         if is_paced { rate } else { SWIFT_PACING_GAIN.of_rate(rate) }
     }
 
-    /// Bounds C.cwnd by both windows; below BBR.MinPipeCwnd it is that, and the pacer does the rest.
+    /// Bounds C.cwnd by both windows; below BBR.MinPipeCwnd it is that, and the pacer does the
+    /// rest.
     #[inline]
     pub(super) fn bound_cwnd_for_swift(&self, conn: &mut Conn) {
         if let Some(swift) = F::swift(&self.own) {

@@ -197,9 +197,9 @@ impl<'a> AckBatch<'a> {
     }
 
     /// The part of this ACK's round trip for which the receiver's transport held the ACK of the
-    /// newest acknowledged packet back, to acknowledge more with it: a delayed ACK (RFC 9000 section
-    /// 13.2.1, RFC 9293 section 3.8.6.3). QUIC's ACK Delay (RFC 9000 section 19.3) goes here: it
-    /// cannot tell this wait from a busy host.
+    /// newest acknowledged packet back, to acknowledge more with it: a delayed ACK (RFC 9000
+    /// section 13.2.1, RFC 9293 section 3.8.6.3). QUIC's ACK Delay (RFC 9000 section 19.3) goes
+    /// here: it cannot tell this wait from a busy host.
     ///
     /// `bbr-swift` takes it out of the round trip, as RFC 9002 section 5.3 does, and does not take
     /// the host for a slow one; see [`Self::receiver_delay`]. The others ignore it, as does a build

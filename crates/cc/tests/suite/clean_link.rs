@@ -146,12 +146,13 @@ fn rounds_until_full(link: &mut Link) -> (u64, u64) {
 /// pipe and raises the rate by a quarter a round in some 20. Two of three may not do it: ProbeRTT
 /// starts the wait anew, and a probe ends when three rounds in which cwnd was not the limit have
 /// raised the rate by less than a quarter each, as a pacing gain of 1.25 less the margin of 1 %
-/// does. Swift's law ends a probe at a delay above its target as well. BBRv1 raises the rate by a quarter in 8 rounds, 6 times in
-/// 64. It believes in a policer for 48 rounds of its own; these have a packet at the least, which
-/// the policer's rate can make longer than a round trip. Reno adds a packet a round, up to a BDP;
-/// CUBIC 9/17 of one at the least, while it has less than before; Prague one in as many rounds as
-/// the square of 25 ms over the round trip, if that is shorter. All are paced by a smoothed
-/// round-trip time, which forgets a longer one by an eighth with each sample.
+/// does. Swift's law ends a probe at a delay above its target as well. BBRv1 raises the rate by a
+/// quarter in 8 rounds, 6 times in 64. It believes in a policer for 48 rounds of its own; these
+/// have a packet at the least, which the policer's rate can make longer than a round trip. Reno
+/// adds a packet a round, up to a BDP; CUBIC 9/17 of one at the least, while it has less than
+/// before; Prague one in as many rounds as the square of 25 ms over the round trip, if that is
+/// shorter. All are paced by a smoothed round-trip time, which forgets a longer one by an eighth
+/// with each sample.
 fn bound(link: &Link) -> u64 {
     const SPAN: u64 = 10;
     let bdp_packets = link.rate.bytes_in(link.rtt) / SMSS;

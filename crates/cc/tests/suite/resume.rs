@@ -89,8 +89,8 @@ fn a_known_path_is_filled_in_two_round_trips() {
 }
 
 /// The first loss of what was sent beyond the usual brings the window to half of what arrived. It
-/// does not grow until all of that is gone; BBR has left Startup, and the threshold of the others is
-/// half of what arrived in all.
+/// does not grow until all of that is gone; BBR has left Startup, and the threshold of the others
+/// is half of what arrived in all.
 #[test]
 fn a_path_that_carries_less_is_left_alone() {
     for algorithm in ALL {

@@ -1,5 +1,5 @@
-//! Writes what arrives to a file, on a thread that may wait for a disk or for a pipe. Many pieces go
-//! in one hand-over and in one call, without a copy, while the next ones arrive.
+//! Writes what arrives to a file, on a thread that may wait for a disk or for a pipe. Many pieces
+//! go in one hand-over and in one call, without a copy, while the next ones arrive.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Write};

@@ -41,7 +41,8 @@ fn every_task_runs_in_an_empty_directory() {
         let said = run(shell);
         assert_eq!(said.code, Some(0), "{}: {}", script.display(), said.stderr);
         if script.ends_with("screen-reader.sh") {
-            // Without Chromium or the packages of web/ it says so; web/tests/reader.spec.ts has both.
+            // Without Chromium or the packages of web/ it says so; web/tests/reader.spec.ts has
+            // both.
             let words = String::from_utf8_lossy(&said.stdout);
             let answers = ["fastest of 2: cubic, goodput ", "\nmet: goodput_mbps["];
             let is_read = answers.iter().all(|answer| words.contains(answer));

@@ -1,4 +1,5 @@
-//! `fullpipe judge` where it runs nothing: files, and input that it refuses before it runs anything.
+//! `fullpipe judge` where it runs nothing: files, and input that it refuses before it runs
+//! anything.
 
 use std::path::Path;
 

@@ -49,8 +49,8 @@ impl Attacked {
         Self { net, server: server.expect("a server"), verify, taken, clients: AtomicU16::new(1) }
     }
 
-    /// A connected client, and the server's end of it. The flood, if there is one, fills its packets
-    /// of data from now on.
+    /// A connected client, and the server's end of it. The flood, if there is one, fills its
+    /// packets of data from now on.
     async fn client(&self, alpn: Alpn, flood: Option<Flood>) -> Client {
         let sessions = Arc::new(Sessions::new());
         let crypto = Verify::Insecure.crypto(Cipher::Any, alpn, QuicVersions::V1, sessions);
@@ -277,9 +277,9 @@ fn a_flood_within_the_rules_costs_little() {
             let Client { _endpoint, connection, server } =
                 attacked.client(Alpn::HqInterop, Some(flood)).await;
             tokio::time::timeout(PATIENCE, pour(&connection)).await.expect("an end of the data");
-            // The client's noq knows nothing of the ID that was retired: the one in its place is too
-            // many for it, and it ends. What the server hears of that is no matter: the flood takes
-            // the place of its CONNECTION_CLOSE, and only its endpoint answers, if at all.
+            // The client's noq knows nothing of the ID that was retired: the one in its place is
+            // too many for it, and it ends. What the server hears of that is no matter: the flood
+            // takes the place of its CONNECTION_CLOSE, and only its endpoint answers, if at all.
             let clients_end = || name == "RETIRE" && connection.close_reason().is_some();
             let reached = || {
                 server.close_reason().is_some()

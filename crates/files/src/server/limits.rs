@@ -25,8 +25,8 @@ pub struct Limits {
     pub tcp_connections: usize,
     /// Connections at one time from one IPv4 address, or from one /64 of IPv6, over QUIC and as
     /// many over TCP; a /48 may have twice as many. An address of NAT64's well-known prefix or of
-    /// 6to4 counts as the IPv4 address in it. The limit should be more than `unvalidated_handshakes`, which anybody can begin in
-    /// somebody else's name.
+    /// 6to4 counts as the IPv4 address in it. The limit should be more than
+    /// `unvalidated_handshakes`, which anybody can begin in somebody else's name.
     pub per_address: usize,
     /// Handshakes of clients that have not shown that they receive at their address. Further ones
     /// must first return the token of a Retry (RFC 9000 section 8.1.2), for which the server keeps

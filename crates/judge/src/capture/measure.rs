@@ -4,7 +4,8 @@ use super::figures::{Dip, Episode};
 use super::flow::{At, Flow};
 use crate::program::judge::at_quantile;
 
-/// Time between two values that are looked at, in seconds. It is more where there would be too many.
+/// Time between two values that are looked at, in seconds. It is more where there would be too
+/// many.
 const STEP_S: f64 = 0.01;
 const MOST_STEPS: f64 = 1e6;
 
@@ -158,8 +159,8 @@ impl<'a> View<'a> {
         let acks: Vec<f64> = self.flow.acked.iter().map(|a| a.at_s).filter(in_time).collect();
         let gaps = acks.windows(2).map(|w| w[1] - w[0]).filter(|gap| *gap > 0.0).collect();
         let soon = (at_quantile(gaps, 0.5)? / 8.0).min(2e-4);
-        // The resolution of a usual clock; and a host that answers later sends by no acknowledgement
-        // that is seen here.
+        // The resolution of a usual clock; and a host that answers later sends by no
+        // acknowledgement that is seen here.
         if soon < 1e-5 || self.flow.reaction_s.is_none_or(|reaction| reaction > soon) {
             return None;
         }

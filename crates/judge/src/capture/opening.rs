@@ -13,7 +13,8 @@ pub(super) struct Packets {
 }
 
 impl Packets {
-    /// The most packets of a hundred that may stay closed where numbers that do not come are losses.
+    /// The most packets of a hundred that may stay closed where numbers that do not come are
+    /// losses.
     const MOST_CLOSED_PERCENT: u64 = 2;
 
     /// True if nearly all of them were opened.
@@ -36,8 +37,8 @@ pub(super) struct Opening<'a> {
     vain: u32,
 }
 
-/// Bytes of the datagrams that a host sends at once: from the least of QUIC (RFC 9000 section 14) to
-/// what fits into an Ethernet frame.
+/// Bytes of the datagrams that a host sends at once: from the least of QUIC (RFC 9000 section 14)
+/// to what fits into an Ethernet frame.
 const SEGMENTS: std::ops::RangeInclusive<usize> = 1200..=1500;
 
 /// The most searches that find nothing.
@@ -95,8 +96,8 @@ impl<'a> Opening<'a> {
         whole
     }
 
-    /// The packets of datagrams of this size, the last of which may be shorter; nothing if the first
-    /// one is not opened.
+    /// The packets of datagrams of this size, the last of which may be shorter; nothing if the
+    /// first one is not opened.
     fn split(&mut self, payload: &[u8], size: usize, way: usize) -> Option<Vec<Packet>> {
         let (first, rest) = payload.split_at_checked(size).filter(|parts| !parts.1.is_empty())?;
         let mut packets = self.tracker.datagram(first, way);

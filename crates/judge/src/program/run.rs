@@ -250,8 +250,8 @@ fn with_address(
     }
 }
 
-/// The port for `{port}`: the relay's, or that of a server of the run's own. `None` where the command
-/// reaches all ports of a machine.
+/// The port for `{port}`: the relay's, or that of a server of the run's own. `None` where the
+/// command reaches all ports of a machine.
 fn port_place(address: SocketAddr, has_server: bool) -> Option<u16> {
     match address.port() {
         0 => has_server.then_some(SERVER_PORT),

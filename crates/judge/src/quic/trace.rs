@@ -178,8 +178,8 @@ impl<'a> Tracker<'a> {
         let mut rest = payload;
         while let Some(first) = rest.first() {
             if first & 0x80 == 0 {
-                // The fixed bit of what follows the first packet tells a packet from padding, unless
-                // the ends agreed to draw it (RFC 9287).
+                // The fixed bit of what follows the first packet tells a packet from padding,
+                // unless the ends agreed to draw it (RFC 9287).
                 let packet = self.short(rest, way);
                 if packets.is_empty() || first & 0x40 != 0 || packet.opened.is_some() {
                     packets.push(packet);

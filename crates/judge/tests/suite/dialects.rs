@@ -1,5 +1,5 @@
-//! One connection in the forms in which other stacks write their logs: the names of fields, units and
-//! groups of events are theirs, and the packets noq's.
+//! One connection in the forms in which other stacks write their logs: the names of fields, units
+//! and groups of events are theirs, and the packets noq's.
 
 use std::fs;
 

@@ -146,7 +146,7 @@ impl World for Simulated<'_> {
     }
 
     fn media(&self, flow: usize) -> Option<MediaStats> {
-        self.sim.flow(flow).media_stats()
+        self.sim.flow(flow).media_stats(self.sim.now())
     }
 
     fn record_arrivals(&mut self, most: usize) {

@@ -103,6 +103,8 @@ fn media_that_makes_no_sense_is_refused_in_one_line() {
         ("fps = 0", "fps: 0 frames a second; write 1 to 1000"),
         ("fps = 1001", "fps: 1001 frames a second; write 1 to 1000"),
         ("keyframe_size = 0", "keyframe_size: 0 frames; write 1 to 1000"),
+        ("keyframe_size = 4", "keyframe_size: there are no keyframes; write keyframes = \"2s\""),
+        ("keyframes = \"50ms\"", "keyframes: less than two frames; write 66.666666ms or more"),
         ("min = \"1mbit\"", "min: without adapt the bitrate stays; write adapt = true"),
         ("probe = true", "probe: without adapt the bitrate stays; write adapt = true"),
         ("adapt = true, min = \"3mbit\"", "min: the bitrate is not between min and max"),
@@ -119,8 +121,8 @@ fn media_that_makes_no_sense_is_refused_in_one_line() {
     }
 }
 
-/// Its encoder and its player are one machine with one clock, which two hosts have not; and only the
-/// simulator's sender passes a probe on.
+/// Its encoder and its player are one machine with one clock, which two hosts have not; and only
+/// the simulator's sender passes a probe on.
 #[test]
 fn media_is_refused_where_it_does_not_run() {
     let adapts = "bitrate = \"2mbit\", adapt = true, probe = true";

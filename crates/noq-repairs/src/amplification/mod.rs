@@ -58,10 +58,10 @@ impl Filter for Guarded {
     }
 }
 
-/// True if the server may answer a datagram. The version layer below has already rewritten version 2
-/// to version 1, if the server speaks it. A packet of a version that it does not speak is answered
-/// only in a datagram that could begin a connection (RFC 9000 section 6.1), for an answer would be
-/// longer than what asks for it. Version 0 is an answer itself.
+/// True if the server may answer a datagram. The version layer below has already rewritten version
+/// 2 to version 1, if the server speaks it. A packet of a version that it does not speak is
+/// answered only in a datagram that could begin a connection (RFC 9000 section 6.1), for an answer
+/// would be longer than what asks for it. Version 0 is an answer itself.
 fn is_acceptable(datagram: &[u8]) -> bool {
     match long_version(datagram) {
         None | Some(V1) => true,

@@ -1,8 +1,8 @@
 //! A qlog for each flow of a run, as JSON-SEQ, which qvis and readers of the newest draft open.
 //!
-//! The dialect is that of the qlogs of connections (`noq/src/qlog/dialect.rs`): the sequence and the
-//! names of draft-ietf-quic-qlog-main-schema-14 and draft-ietf-quic-qlog-quic-events, and beside
-//! them what version 0.3 has in their place, the newest that qvis reads.
+//! The dialect is that of the qlogs of connections (`noq/src/qlog/dialect.rs`): the sequence and
+//! the names of draft-ietf-quic-qlog-main-schema-14 and draft-ietf-quic-qlog-quic-events, and
+//! beside them what version 0.3 has in their place, the newest that qvis reads.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

@@ -103,8 +103,8 @@ impl Sim {
         with_link!(self, link, |link| Box::new(link.queue_delays_so_far_ns()))
     }
 
-    /// Queueing delays in nanoseconds of each flow's packets that came out of the first link so far;
-    /// `None` where its queue does not tell flows apart, or there are more than
+    /// Queueing delays in nanoseconds of each flow's packets that came out of the first link so
+    /// far; `None` where its queue does not tell flows apart, or there are more than
     /// [`fullpipe_traffic::MAX_OWN_TALLIES`].
     pub fn queue_delays_by_flow_ns(&self) -> Option<&[Tally]> {
         with_link!(self, 0, |link| link.queue_delays_by_flow_ns())

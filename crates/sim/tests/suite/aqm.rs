@@ -64,9 +64,9 @@ fn assert_within(name: &str, queue: QueueConfig, wanted: [(std::ops::Range<f64>,
 /// Up to 20 flows less than 10 ms, twice the target: a bound of ours. Nobody publishes a delay for
 /// a number of flows: ns-3's suite for CoDel has no case with flows. RFC 8289 section 3.2: a Reno
 /// flow that is held to 5 % of its round trip swings between half and all of 1.05 BDP, which uses
-/// 1 - (1 - f)^2 / (4 (1 + f)) of the link, 0.785; 3 % less are allowed. 100 flows have more, 19 ms:
-/// each has 4 packets a round trip, so that a drop takes away little, and the control law, which
-/// `path/tests/suite/oracles` holds to the RFC's, raises the rate of drops slowly.
+/// 1 - (1 - f)^2 / (4 (1 + f)) of the link, 0.785; 3 % less are allowed. 100 flows have more, 19
+/// ms: each has 4 packets a round trip, so that a drop takes away little, and the control law,
+/// which `path/tests/suite/oracles` holds to the RFC's, raises the rate of drops slowly.
 #[test]
 fn codel_keeps_its_delay() {
     let wanted = [(0.0..10.0, 0.76), (0.0..10.0, 0.92), (0.0..10.0, 0.97), (10.0..25.0, 0.99)];

@@ -46,8 +46,8 @@ fn sim(algorithm: Algorithm, media: Media, steps: &[(u64, u64)]) -> Sim {
     Sim::new(&SimConfig::new(downlink, uplink, flows)).expect("a sound path")
 }
 
-/// Frames that each fit into a packet, at 400 kbit/s: between them the path is empty, and the packets
-/// come at no more than this rate.
+/// Frames that each fit into a packet, at 400 kbit/s: between them the path is empty, and the
+/// packets come at no more than this rate.
 fn small_frames(probe: bool) -> Media {
     let media = media(400, Some((200, 6_000, probe)));
     Media { fps: 50, keyframes: Duration::ZERO, ..media }
@@ -55,9 +55,9 @@ fn small_frames(probe: bool) -> Media {
 
 /// Counters of a time, and its mean bitrate in kbit/s.
 fn part(sim: &mut Sim, until: u64) -> (MediaStats, u64) {
-    let (begun, a) = (sim.now(), sim.flow(0).media_stats().expect("media"));
+    let (begun, a) = (sim.now(), sim.flow(0).media_stats(sim.now()).expect("media"));
     sim.run_until(Instant::default() + secs(until));
-    let b = sim.flow(0).media_stats().expect("media");
+    let b = sim.flow(0).media_stats(sim.now()).expect("media");
     let time = sim.now().since(begun).as_nanos() / 1_000_000;
     let made = MediaStats {
         frames: b.frames - a.frames,
@@ -149,7 +149,7 @@ fn a_probe_on_demand_finds_what_the_application_did_not_use() {
             let mut sim = sim(algorithm, small_frames(probe), &[(0, 10_000)]);
             part(&mut sim, 30);
             let (made, kbit) = part(&mut sim, 60);
-            let all = sim.flow(0).media_stats().expect("media");
+            let all = sim.flow(0).media_stats(sim.now()).expect("media");
             println!("{algorithm}, probe {probe}: {kbit} kbit/s, {made:?}, {all:?}");
             assert_eq!(all.padding_bytes > 0, probe, "{algorithm}: {all:?}");
             kbit

@@ -1,5 +1,5 @@
-//! A sender over quinn: the server answers each stream with data without an end, or with a file, and
-//! the client reads it. THREADS is the number of threads that the runtime has.
+//! A sender over quinn: the server answers each stream with data without an end, or with a file,
+//! and the client reads it. THREADS is the number of threads that the runtime has.
 
 use std::fs::File;
 use std::net::SocketAddr;

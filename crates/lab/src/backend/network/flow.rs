@@ -119,8 +119,8 @@ impl<T: Transport> Flow<T> {
     }
 
     /// Counters of the encoder and the player.
-    pub(super) fn media(&self) -> Option<MediaStats> {
-        self.traffic.media_stats()
+    pub(super) fn media(&self, now: Instant) -> Option<MediaStats> {
+        self.traffic.media_stats(now)
     }
 
     /// Carries out what the application does now.

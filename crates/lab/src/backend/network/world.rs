@@ -480,7 +480,7 @@ impl<T: Transport> World for Network<T> {
     }
 
     fn media(&self, flow: usize) -> Option<MediaStats> {
-        self.flows[flow].media()
+        self.flows[flow].media(self.now)
     }
 
     fn record_arrivals(&mut self, most: usize) {

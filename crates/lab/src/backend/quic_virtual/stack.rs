@@ -135,7 +135,8 @@ pub(in crate::backend) trait Stack: Sized + Send + Sync + 'static {
     fn sample(connection: &Self::Connection) -> Option<FlowSample>;
     /// The sender's model of the path; `None` where the controller is none of ours.
     fn snapshot(connection: &Self::Connection) -> Option<Snapshot>;
-    /// The model of the stack's own BBR, by its printed text; an error where the controller is none.
+    /// The model of the stack's own BBR, by its printed text; an error where the controller is
+    /// none.
     fn view(connection: &Self::Connection, view: &mut Self::View) -> Result<Snapshot, RunError>;
 }
 

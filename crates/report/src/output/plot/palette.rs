@@ -1,6 +1,6 @@
 //! The colours of everything that is drawn. Each has a shade for light paper and one for a dark
-//! page, with a contrast of at least 3. People with any common colour blindness tell any two of them
-//! apart, and no two are equally light, so that greys differ as well. Tests calculate this.
+//! page, with a contrast of at least 3. People with any common colour blindness tell any two of
+//! them apart, and no two are equally light, so that greys differ as well. Tests calculate this.
 
 use std::fmt::Write as _;
 

@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::MOST_PACKETS;
 use super::flow::{Acked, At, Flow, Place, Sending, Sent};
 use super::ledger::Ledger;
-use super::marks::Counts;
 
 struct Clock {
     ms_per_unit: f64,
@@ -31,7 +30,6 @@ pub(super) struct Reader {
     pub(super) names_losses: bool,
     /// By number space.
     largest_received: HashMap<u64, u64>,
-    counts: HashMap<u64, Counts>,
     ends: RangeEnds,
     /// Data in the other direction, and round trips by the log's own words.
     pub(super) arrivals: Vec<Sent>,
@@ -134,7 +132,6 @@ impl Reader {
             has_new_metrics: false,
             names_losses: false,
             largest_received: HashMap::new(),
-            counts: HashMap::new(),
             ends: RangeEnds::default(),
             arrivals: Vec::new(),
             answers: Vec::new(),
@@ -272,9 +269,8 @@ impl Reader {
     /// The counts of an acknowledgement (RFC 9000 section 19.3.2): they only grow, and older ones may
     /// come later.
     fn counted(&mut self, at_s: f64, space: u64, frame: &Value) {
-        let [ect0, ect1, ce] =
-            ["ect0", "ect1", "ce"].map(|name| frame.get(name).and_then(whole).unwrap_or(0));
-        self.counts.entry(space).or_default().ack(&mut self.ledger.flow, at_s, [ect0, ect1, ce]);
+        let told = ["ect0", "ect1", "ce"].map(|name| frame.get(name).and_then(whole).unwrap_or(0));
+        self.ledger.counted(at_s, space, told);
     }
 
     fn acked(&mut self, at_s: f64, space: u64, ranges: &[Value]) {

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::flow::{Flow, Lost, Place};
 use super::ledger::{Ledger, THRESHOLD};
-use super::marks::Counts;
 use crate::quic::{Packet, PacketType};
 
 /// A packet of the flow that was opened.
@@ -141,7 +140,6 @@ pub(super) fn fill(flow: Flow, packets: &[Opened]) -> Flow {
     }
     (flow.sent, flow.acked, flow.acks) = (Vec::new(), Vec::new(), 0);
     let mut holes: HashMap<u64, Holes> = HashMap::new();
-    let mut counts: HashMap<u64, Counts> = HashMap::new();
     for packet in packets {
         let (at_s, space) = (packet.at_s, packet.space);
         if packet.is_data_way {
@@ -157,11 +155,12 @@ pub(super) fn fill(flow: Flow, packets: &[Opened]) -> Flow {
         } else if !packet.acked.is_empty() {
             ledger.acked(at_s, space, &packet.acked);
             if let Some(told) = packet.ecn_counts {
-                counts.entry(space).or_default().ack(&mut ledger.flow, at_s, told);
+                ledger.counted(at_s, space, told);
             }
             ledger.detect(at_s, space, |n| !arrived.has(space, n));
         }
     }
+    ledger.remark_counts();
     let mut flow = ledger.flow;
     // Before the capture: numbers that never come.
     let (bytes, known) = (flow.packet_bytes, flow.lost.len());

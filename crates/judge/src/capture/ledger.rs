@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::flow::{Acked, At, Flow, Lost, Place, Sending, Sent};
+use super::marks::Counts;
 
 /// The flow of a sender, from what is told of its packets in the order of time.
 pub(super) struct Ledger {
@@ -15,6 +16,7 @@ pub(super) struct Ledger {
     /// The size of the largest packet that arrived: larger ones look for the path's MTU.
     largest_arrived: f64,
     numbers: HashMap<u64, Numbers>,
+    counts: HashMap<u64, Counts>,
     inflight: f64,
     /// True if something else says what is in flight.
     pub(super) is_inflight_logged: bool,
@@ -49,6 +51,7 @@ impl Ledger {
             overdue: BTreeMap::new(),
             largest_arrived: 0.0,
             numbers: HashMap::new(),
+            counts: HashMap::new(),
             inflight: 0.0,
             is_inflight_logged: false,
         }
@@ -129,6 +132,28 @@ impl Ledger {
             && self.flow.place == Place::Sender
         {
             self.flow.rtt.push(At { at_s, value: at_s - sent_s });
+        }
+    }
+
+    /// The packets that a space can have sent: its numbers begin at 0 (RFC 9000 section 12.3).
+    fn most_sent(&self, space: u64) -> u64 {
+        self.last_sent(space).map_or(0, |last| last.saturating_add(1))
+    }
+
+    /// An acknowledgement has these counts of ECT(0), ECT(1) and CE.
+    pub(super) fn counted(&mut self, at_s: f64, space: u64, told: [u64; 3]) {
+        let sent = self.most_sent(space);
+        self.counts.entry(space).or_default().ack(&mut self.flow, at_s, told, sent);
+    }
+
+    /// Notes at the end that counts were left out.
+    pub(super) fn remark_counts(&mut self) {
+        if self.counts.iter().any(|(space, counts)| counts.is_impossible(self.most_sent(*space))) {
+            self.flow.remarks.push(
+                "acknowledgements count more packets than were sent (ECN); such counts are left out \
+                 (RFC 9000 section 13.4.2.1)"
+                    .to_owned(),
+            );
         }
     }
 

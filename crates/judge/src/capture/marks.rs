@@ -16,26 +16,44 @@ const L4S: f64 = 0.9;
 
 /// The share of ECT(1) among packets whose field is seen, without those that a queue has marked.
 pub(super) fn ect1_share(codepoints: &[u64; 4]) -> Option<f64> {
-    let [not_ect, ect1, ect0, ce] = *codepoints;
+    let [not_ect, ect1, ect0, ce] = codepoints.map(|packets| packets as f64);
     let all = not_ect + ect1 + ect0;
-    (all + ce > 0).then(|| ect1 as f64 / all.max(1) as f64)
+    (all + ce > 0.0).then(|| ect1 / all.max(1.0))
 }
 
-/// The counts in the acknowledgements of a packet number space.
+/// The counts in the acknowledgements of a packet number space (RFC 9000 section 19.3.2).
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Counts([u64; 3]);
+pub(super) struct Counts {
+    /// The most of ECT(0), ECT(1) and CE so far.
+    told: [u64; 3],
+    /// The largest sum that was more than what had been sent.
+    refused: u64,
+}
 
 impl Counts {
     /// Takes the counts of ECT(0), ECT(1) and CE of an acknowledgement. Older ones may come later.
-    pub(super) fn ack(&mut self, flow: &mut Flow, at_s: f64, told: [u64; 3]) {
-        let [ect0, ect1, ce] = std::array::from_fn(|i| told[i].saturating_sub(self.0[i]));
-        self.0 = std::array::from_fn(|i| told[i].max(self.0[i]));
-        flow.codepoints[2] += ect0;
-        flow.codepoints[ECT1] += ect1;
+    /// Those of more packets than the `sent` ones prove nothing (RFC 9000 section 13.4.2.1); the
+    /// next acknowledgement repeats what is true of them.
+    pub(super) fn ack(&mut self, flow: &mut Flow, at_s: f64, told: [u64; 3], sent: u64) {
+        let all = told.into_iter().fold(0, u64::saturating_add);
+        if all > sent {
+            self.refused = self.refused.max(all);
+            return;
+        }
+        let [ect0, ect1, ce] = std::array::from_fn(|i| told[i].saturating_sub(self.told[i]));
+        self.told = std::array::from_fn(|i| told[i].max(self.told[i]));
+        // The spaces of a damaged log may come to more than 64 bits.
+        flow.codepoints[2] = flow.codepoints[2].saturating_add(ect0);
+        flow.codepoints[ECT1] = flow.codepoints[ECT1].saturating_add(ect1);
         if ce > 0 {
             flow.marks.push(At { at_s, value: ce as f64 });
-            flow.marked_packets += ce;
+            flow.marked_packets = flow.marked_packets.saturating_add(ce);
         }
+    }
+
+    /// True if it told of more packets than the `sent` ones, of which the last may be logged late.
+    pub(super) const fn is_impossible(&self, sent: u64) -> bool {
+        self.refused > sent
     }
 }
 
@@ -166,7 +184,7 @@ impl Facts<'_> {
     pub(super) fn ignores_marks(&self) -> Option<String> {
         let marked = self.marked_share();
         let [_, ect1, ect0, _] = self.view.flow.codepoints;
-        (ect1 + ect0 > 0 && marked > 0.5 && self.packets > LEAST_PACKETS).then(|| {
+        (ect1.max(ect0) > 0 && marked > 0.5 && self.packets > LEAST_PACKETS).then(|| {
             format!(
                 "{:.0} % of its packets are marked, and it keeps {:.0} in flight, where any answer ends sooner",
                 100.0 * marked,

@@ -13,6 +13,8 @@ mod keyed;
 mod kind;
 mod ledger;
 mod marks;
+#[cfg(test)]
+mod marks_tests;
 mod measure;
 mod opening;
 mod packet;

@@ -180,6 +180,7 @@ impl Log {
         let received = reader.arrivals.iter().map(|a| a.bytes).fold(0.0, |a, b| a + b);
         // quiche writes no event for them.
         let overdue = if reader.names_losses { 0 } else { reader.ledger.lose_overdue() };
+        reader.ledger.remark_counts();
         let mut flow = std::mem::replace(
             &mut reader.ledger.flow,
             Flow::new("QUIC", Place::Sender, String::new(), 1200.0),

@@ -45,7 +45,8 @@ impl Facts<'_> {
         let is_limit = self.figures.window_limited_share.is_none_or(|s| s < WINDOW_LIMITED)
             && self.figures.ack_clocked_share.is_some_and(|share| share >= CLOCKED)
             && self.figures.sent_packets >= 50
-            && usual > 0.6 * most;
+            && usual > 0.6 * most
+            && !self.may_be_held_by_marks();
         let has_room = self.stretch(0.5).is_some_and(|s| s < 1.25) && self.loss < 0.01;
         (most <= 8.0 && is_limit && has_room).then(|| {
             format!(
@@ -153,6 +154,9 @@ impl Facts<'_> {
         );
         if known {
             return [self.deaf_to_classic(), self.slow_return()].into_iter().flatten().collect();
+        }
+        if self.may_be_held_by_marks() {
+            return self.slow_return().into_iter().collect();
         }
         let stuck = self.stuck().or_else(|| self.first_rate()).or_else(|| self.capped(looks.kind));
         [stuck, self.slow_return()].into_iter().flatten().collect()

@@ -266,8 +266,8 @@ impl Reader {
         }
     }
 
-    /// The counts of an acknowledgement (RFC 9000 section 19.3.2): they only grow, and older ones may
-    /// come later.
+    /// The counts of an acknowledgement (RFC 9000 section 19.3.2): they only grow, and older ones
+    /// may come later.
     fn counted(&mut self, at_s: f64, space: u64, frame: &Value) {
         let told = ["ect0", "ect1", "ce"].map(|name| frame.get(name).and_then(whole).unwrap_or(0));
         self.ledger.counted(at_s, space, told);

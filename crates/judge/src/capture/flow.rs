@@ -100,6 +100,8 @@ pub(super) struct Flow {
     pub(super) codepoints: [u64; 4],
     /// Packets that are told to be marked, at the times at which the sender hears of them.
     pub(super) marks: Vec<At>,
+    /// True if the file shows which packets are marked, or how many, also where none is.
+    pub(super) are_marks_told: bool,
     /// The share of the packets that filled the receiver's window; nothing where that is not known.
     pub(super) window_limited: Option<f64>,
     pub(super) handshake_rtt_s: Option<f64>,
@@ -144,6 +146,8 @@ impl Flow {
             marked_packets: 0,
             codepoints: [0; 4],
             marks: Vec::new(),
+            // Behind the path the packets show it themselves.
+            are_marks_told: place == Place::Receiver,
             window_limited: None,
             handshake_rtt_s: None,
             reaction_s: None,

@@ -1,6 +1,6 @@
 //! The ECN field of a flow's data, what its receiver tells of it, and the answers to that.
 
-use super::flow::{At, Flow};
+use super::flow::{At, Flow, Place};
 use super::packet::Tcp;
 use super::tcp::Segment;
 use super::verdict::{Facts, Suspicion};
@@ -40,6 +40,7 @@ impl Counts {
             self.refused = self.refused.max(all);
             return;
         }
+        flow.are_marks_told |= all > 0;
         let [ect0, ect1, ce] = std::array::from_fn(|i| told[i].saturating_sub(self.told[i]));
         self.told = std::array::from_fn(|i| told[i].max(self.told[i]));
         // The spaces of a damaged log may come to more than 64 bits.
@@ -66,6 +67,8 @@ pub(super) struct Accurate {
     is_handshake: bool,
     last: Option<u8>,
     newest: Option<u32>,
+    /// The packets that may be marked beyond those that are counted, as the count has 3 bits.
+    hidden: u64,
 }
 
 /// The count with which a receiver begins (RFC 9768 section 3.2.1).
@@ -84,11 +87,19 @@ impl Accurate {
             is_handshake: !syn.is_data_way,
             last: Some(FIRST_COUNT),
             newest: None,
+            hidden: 0,
         }
     }
 
-    /// The packets of which an acknowledgement is the first to tell that they were marked.
-    pub(super) fn ack(&mut self, tcp: &Tcp) -> u64 {
+    /// True if acknowledgements count the marks.
+    pub(super) const fn is_agreed(&self) -> bool {
+        self.is_agreed
+    }
+
+    /// The packets of which an acknowledgement is the first to tell that they were marked; it
+    /// confirms so many. That is the least number: a receiver acknowledges before it has seen 7
+    /// marks (RFC 9768 section 3.2.2.5.1), and such acknowledgements may be lost.
+    pub(super) fn ack(&mut self, tcp: &Tcp, confirmed: u64) -> u64 {
         if !self.is_agreed || tcp.syn || tcp.rst {
             return 0;
         }
@@ -101,11 +112,50 @@ impl Accurate {
         if self.newest.is_some_and(is_older) {
             return 0;
         }
+        let was_newest = tcp.ack.is_some() && self.newest == tcp.ack;
         self.newest = tcp.ack.or(self.newest);
-        let before = self.last.replace(tcp.ecn_flags).unwrap_or(tcp.ecn_flags);
-        u64::from(tcp.ecn_flags.wrapping_sub(before) & 7)
+        let before = self.last.unwrap_or(tcp.ecn_flags);
+        let told = u64::from(tcp.ecn_flags.wrapping_sub(before) & 7);
+        // One that was overtaken by another with the same number goes back by one or a few.
+        if was_newest && confirmed == 0 && told > 4 {
+            return 0;
+        }
+        self.last = Some(tcp.ecn_flags);
+        self.hidden += confirmed.saturating_sub(told) & !7;
+        told
+    }
+
+    /// Says so where the acknowledgements of many packets leave open how many were marked.
+    pub(super) fn finish(&self, flow: &mut Flow) {
+        let sent: u64 = flow.sent.iter().map(|s| u64::from(s.packets)).sum();
+        if flow.place == Place::Sender && self.hidden * 10 > sent {
+            flow.cannot_tell(
+                COUNT_OF_MARKS,
+                format!(
+                    "TCP counts them modulo 8, and acknowledgements confirm 8 packets and more: {} are told, and {} more \
+                     may be marked; capture at the receiver",
+                    flow.marked_packets, self.hidden
+                ),
+            );
+        }
     }
 }
+
+/// Round trips after which a healthy sender that began with too much has answered to its marks.
+const SETTLED_ROUND_TRIPS: f64 = 40.0;
+
+/// The name of the number of marked packets where it is not known.
+const COUNT_OF_MARKS: &str = "number of marks";
+
+/// The least number of reports of marks that tell how a sender answers to them.
+const LEAST_REPORTS: usize = 3;
+
+/// The most reports of marks that are looked at, from all of the time.
+const MOST_REPORTS: usize = 300;
+
+/// The time in which a BBR that answers to marks has had a ProbeRTT. Its interval is 5 s, and begins
+/// anew where a queue of L4S lets the shortest round trip come back.
+const PROBE_RTT_SEEN_S: f64 = 12.0;
 
 /// Packets in flight from which on more than half of them marked are more than a scalable sender
 /// keeps: two marks in a round trip hold its window (RFC 9332 appendix B).
@@ -119,10 +169,22 @@ impl Facts<'_> {
         self.figures.ect1_share.is_some_and(|share| share >= L4S)
     }
 
-    /// The packets that are marked once the sender has found its rate.
+    /// The reports of marks once the sender has found its rate.
+    fn late_marks(&self) -> &[At] {
+        let marks = &self.view.flow.marks;
+        marks.get(marks.partition_point(|m| m.at_s < self.from)..).unwrap_or_default()
+    }
+
+    /// The packets that are marked in that time.
     fn marked(&self) -> f64 {
-        let late = self.view.flow.marks.iter().filter(|m| m.at_s >= self.from);
-        late.map(|m| m.value).sum()
+        self.late_marks().iter().map(|m| m.value).sum()
+    }
+
+    /// A sender of L4S that marks hold, as far as anybody can know: its window and its rate say
+    /// nothing then.
+    pub(super) fn may_be_held_by_marks(&self) -> bool {
+        let is_held = self.late_marks().len() >= LEAST_REPORTS;
+        self.is_l4s() && (is_held || !self.view.flow.are_marks_told)
     }
 
     /// Their share of all.
@@ -155,22 +217,47 @@ impl Facts<'_> {
         (answers.len() >= 3).then(|| at_quantile(answers.iter().map(of).collect(), 0.5))?
     }
 
-    /// A sender of L4S by its packets and the marks that hold its window.
+    /// A sender of L4S by its packets and the marks that hold its window. Where these are not known,
+    /// or the flow is too short, nothing else tells its kind.
     pub(super) fn by_marks(&mut self) -> Option<Kind> {
         if !self.is_l4s() {
             return None;
         }
-        let late = self.view.flow.marks.iter().filter(|m| m.at_s >= self.from).count();
-        if late < 3 {
-            self.cannot(
-                "answers to marks",
-                "its packets are ECT(1), and the file shows no marks, or not how many: capture the handshake as well, \
-                 which says how they are told",
-            );
-            return None;
+        let flow = self.view.flow;
+        if self.late_marks().len() < LEAST_REPORTS {
+            let why = match (flow.are_marks_told, flow.protocol) {
+                (true, _) => {
+                    "its packets are ECT(1), and the path has no marks for them, or one or two: behind a queue that \
+                     marks its answer shows"
+                }
+                (false, "TCP") => {
+                    "its packets are ECT(1), and the file does not show the marks: capture the handshake as well, which \
+                     says how they are told"
+                }
+                (false, _) => {
+                    "its packets are ECT(1), and the file does not show the marks: give the key log of an end with \
+                     --keys, or capture at the receiver"
+                }
+            };
+            self.cannot("answers to marks", why);
+            if flow.are_marks_told {
+                return None;
+            }
+            self.cannot("kind of algorithm", "marks that are not in the file may hold its window");
+            return Some(Kind::Unknown);
         }
         if self.ignores_marks().is_some() {
             return None;
+        }
+        if flow.inflight.is_empty() || self.figures.duration_s < PROBE_RTT_SEEN_S {
+            self.cannot(
+                "kind of algorithm",
+                format!(
+                    "its packets are ECT(1), and marks hold its window: the ProbeRTT of a BBR that answers to marks shows \
+                     in the data in flight of {PROBE_RTT_SEEN_S:.0} s"
+                ),
+            );
+            return Some(Kind::Unknown);
         }
         let marks = self.marks_per_round_trip()?;
         self.because(format!(
@@ -182,6 +269,10 @@ impl Facts<'_> {
     }
 
     pub(super) fn ignores_marks(&self) -> Option<String> {
+        let settled = (self.view.end_s - self.from) / self.view.usual_rtt_s?;
+        if settled < SETTLED_ROUND_TRIPS {
+            return None;
+        }
         let marked = self.marked_share();
         let [_, ect1, ect0, _] = self.view.flow.codepoints;
         (ect1.max(ect0) > 0 && marked > 0.5 && self.packets > LEAST_PACKETS).then(|| {
@@ -195,10 +286,14 @@ impl Facts<'_> {
 
     pub(super) fn halves_at_marks(&self, kind: Kind) -> Option<String> {
         let Kind::Scalable { decrease: Some(share) } = kind else { return None };
+        // Where more may be marked than is told, the answer that is asked for may be larger.
+        if self.view.flow.unknown.iter().any(|u| u.what == COUNT_OF_MARKS) {
+            return None;
+        }
         let marked = self.usual_answer(|answer| answer.1)? / self.packets.max(1.0);
         let queue = self.usual_answer(|answer| answer.2)?;
-        // More than the whole answer to this round trip alone. A queue that is long asks for that to
-        // a loss.
+        // A tenth more than the whole answer to this round trip alone. A queue that is long asks for
+        // that to a loss.
         let most = 1.0 - marked / 2.0 - 0.1;
         (share < most.min(0.65) && queue < CLASSIC_QUEUE_S).then(|| {
             format!(
@@ -211,15 +306,18 @@ impl Facts<'_> {
     }
 
     /// The queue is long when it marks, and the sender holds its window by more than a mark a round
-    /// trip.
+    /// trip, for longer than a healthy one needs to settle.
     pub(super) fn deaf_to_classic(&self) -> Option<Suspicion> {
-        let rtt = self.view.usual_rtt_s?;
-        let late = self.view.flow.marks.iter().filter(|m| m.at_s >= self.from);
+        let (rtt, marks) = (self.view.usual_rtt_s?, self.marks_per_round_trip()?);
+        if !self.is_l4s() || marks <= 1.0 || self.figures.duration_s < PROBE_RTT_SEEN_S {
+            return None;
+        }
+        let late = self.late_marks();
+        let some = late.iter().step_by(late.len().div_ceil(MOST_REPORTS).max(1));
         let queues =
-            late.filter_map(|m| self.view.rtt(m.at_s - rtt, m.at_s + self.view.step_s, 0.5));
+            some.filter_map(|m| self.view.rtt(m.at_s - rtt, m.at_s + self.view.step_s, 0.5));
         let queue = at_quantile(queues.collect(), 0.5)? - self.view.min_rtt_s?;
-        let marks = self.marks_per_round_trip()?;
-        (self.is_l4s() && queue > CLASSIC_QUEUE_S && marks > 1.0).then(|| Suspicion {
+        (queue > CLASSIC_QUEUE_S).then(|| Suspicion {
             name: "answers a classic queue as one of L4S".to_owned(),
             about: format!(
                 "the queue is {:.0} ms long when it marks, and {marks:.1} packets of a round trip are marked for good: other flows in \

@@ -17,7 +17,7 @@ const PACKET_BYTES: usize = 1200;
 const SERVICE_S: f64 = 0.5e-3;
 const ONE_WAY_S: f64 = 10e-3;
 const MARK_ABOVE_S: f64 = 1e-3;
-const END_S: f64 = 8.0;
+const END_S: f64 = 13.0;
 
 /// The largest number of QUIC (RFC 9000 section 16).
 const MOST: u64 = (1 << 62) - 1;

@@ -311,7 +311,8 @@ fn read_flow(path: &Path, one: &Listed, keys: Option<&KeyLog>) -> Result<Flow, C
             }
             Transport::Udp(payload, length) => {
                 codepoints[usize::from(packet.ecn & 3)] += u64::from(is_data_way);
-                datagrams.push(udp::Datagram::of(at_s, is_data_way, payload, length));
+                let datagram = udp::Datagram::of(at_s, is_data_way, payload, length);
+                datagrams.push(datagram.with_mark(packet.ecn == marks::CE));
                 if let Some(opening) = &mut opening {
                     opening.datagram(at_s, is_data_way, payload, length);
                 }

@@ -127,7 +127,7 @@ pub(super) fn flow(segments: &[Segment], placed: &Placed) -> Flow {
     for segment in segments {
         match segment.is_data_way {
             true => reader.data(segment, mss),
-            false => reader.ack(segment),
+            false => reader.ack(segment, mss),
         }
     }
     reader.finish(syn.is_some(), data().any(|s| s.tcp.timestamps.is_some()), placed)
@@ -159,10 +159,13 @@ impl Reader {
             return;
         }
         let is_marked = segment.ecn == marks::CE;
-        self.flow.codepoints[usize::from(segment.ecn & 3)] += 1;
-        self.flow.marked_packets += u64::from(is_marked);
-        if is_marked && self.flow.place != Place::Sender {
-            self.flow.marks.push(At { at_s, value: 1.0 });
+        let packets = tcp.payload.div_ceil(mss);
+        self.flow.codepoints[usize::from(segment.ecn & 3)] += u64::from(packets);
+        if is_marked {
+            self.flow.marked_packets += u64::from(packets);
+            if self.flow.place != Place::Sender {
+                self.flow.marks.push(At { at_s, value: f64::from(packets) });
+            }
         }
         let start = self.seq.peek(tcp.data_seq());
         let end = start + u64::from(tcp.payload);
@@ -184,7 +187,6 @@ impl Reader {
             None => Sending::First,
         };
         self.last_at_s = at_s;
-        let packets = tcp.payload.div_ceil(mss);
         self.flow.sent.push(Sent { at_s, bytes: f64::from(tcp.payload), packets, sending });
         if let Some((tsval, _)) = tcp.timestamps
             && self.newest_tsval.is_none_or(|newest| is_later(tsval, newest))
@@ -279,7 +281,7 @@ impl Reader {
         pieces
     }
 
-    fn ack(&mut self, segment: &Segment) {
+    fn ack(&mut self, segment: &Segment, mss: u32) {
         let (tcp, at_s) = (&segment.tcp, segment.at_s);
         let Some(ack) = tcp.ack.filter(|_| !tcp.rst) else { return };
         let base = Unwrap { last: Some(self.max) };
@@ -289,11 +291,6 @@ impl Reader {
             return;
         }
         self.flow.acks += 1;
-        let told = self.accurate.ack(tcp);
-        if told > 0 && self.flow.place == Place::Sender {
-            self.flow.marks.push(At { at_s, value: told as f64 });
-            self.flow.marked_packets += told;
-        }
         // The window of a SYN is not scaled (RFC 7323 section 2.2).
         let edge = ack + (u64::from(tcp.window) << if tcp.syn { 0 } else { self.scale });
         self.edge = Some(edge);
@@ -318,6 +315,11 @@ impl Reader {
             if *b > self.una && *b <= self.max {
                 bytes += self.confirm((*a).max(self.una), *b, &mut newest);
             }
+        }
+        let told = self.accurate.ack(tcp, bytes.div_ceil(u64::from(mss)));
+        if told > 0 && self.flow.place == Place::Sender {
+            self.flow.marks.push(At { at_s, value: told as f64 });
+            self.flow.marked_packets += told;
         }
         if bytes > 0 {
             self.delivered += bytes;
@@ -387,7 +389,9 @@ impl Reader {
     }
 
     fn finish(self, has_syn: bool, has_timestamps: bool, placed: &Placed) -> Flow {
-        let Self { mut flow, window_full, unseen, .. } = self;
+        let Self { mut flow, window_full, unseen, accurate, .. } = self;
+        flow.are_marks_told |= flow.place == Place::Sender && accurate.is_agreed();
+        accurate.finish(&mut flow);
         flow.handshake_rtt_s = placed.handshake_rtt_s;
         flow.reaction_s = placed.behind_s.filter(|_| flow.place == Place::Sender);
         if has_syn {

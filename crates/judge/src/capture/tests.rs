@@ -1,6 +1,7 @@
 //! Flows that are made by hand: what no capture of an own sender has.
 
 use super::flow::{At, Flow, Lost, Place, Sending, Sent};
+use super::marks;
 use super::measure::View;
 use super::opening::Packets;
 use super::packet::Tcp;
@@ -261,4 +262,90 @@ fn pairs_in_the_start_are_no_missing_pacing() {
         let refused = story.verdict.looks.paced == Some(false);
         assert_eq!(refused, !is_paced, "{late_ms}: {:?}\n{text}", figures.start);
     }
+}
+
+/// A handshake in which both ends agree to count marks (RFC 9768 section 3.1.2).
+fn counting(ahead_ms: f64, behind_ms: f64) -> Vec<Segment> {
+    let mut all = handshake(0, ahead_ms, behind_ms);
+    (all[0].tcp.ecn_flags, all[1].tcp.ecn_flags) = (0b111, 0b010);
+    all
+}
+
+/// An acknowledgement of so many packets that tells of so many marks, from the first 5 on.
+fn counted(at_ms: f64, packets: u32, marks: u8) -> Segment {
+    let mut segment = ack(at_ms, 1 + packets * MSS);
+    segment.tcp.ecn_flags = (5 + marks) & 7;
+    segment
+}
+
+/// A segment that a host put together of several packets, all of them marked.
+#[test]
+fn a_mark_is_one_of_each_packet_of_a_segment() {
+    let mut all = counting(0.01, 40.0);
+    all.push(Segment { ecn: 1, ..data(50.0, 1, 2 * MSS) });
+    all.push(Segment { ecn: marks::CE, ..data(51.0, 1 + 2 * MSS, 10 * MSS) });
+    let flow = tcp::flow(&all, &Placed::of(&all));
+    assert_eq!((flow.place, flow.marked_packets), (Place::Receiver, 10));
+    assert_eq!(flow.codepoints, [0, 2, 0, 10]);
+    assert_eq!(flow.marks, [At { at_s: 0.051, value: 10.0 }]);
+}
+
+fn told_marks(acks: &[Segment]) -> Flow {
+    let mut all = counting(40.0, 0.01);
+    all.push(Segment { ecn: 1, ..data(50.0, 1, 40 * MSS) });
+    all.extend_from_slice(acks);
+    let flow = tcp::flow(&all, &Placed::of(&all));
+    assert_eq!(flow.place, Place::Sender);
+    flow
+}
+
+/// Acknowledgements that overtake each other, also with the same number, tell of nothing twice.
+#[test]
+fn an_older_count_tells_of_no_marks() {
+    let in_order = [counted(90.0, 2, 1), counted(91.0, 4, 1), counted(92.0, 4, 2)];
+    let again = [counted(93.0, 4, 4), counted(94.0, 8, 8)];
+    let all = [in_order.as_slice(), &again].concat();
+    assert_eq!(told_marks(&all).marked_packets, 8);
+    let mut late = all.clone();
+    (late[1], late[2], late[3]) = (all[2], all[3], all[1]);
+    assert_eq!(told_marks(&late).marked_packets, 8);
+    (late[1], late[2], late[3]) = (all[3], all[1], all[2]);
+    assert_eq!(told_marks(&late).marked_packets, 8);
+}
+
+/// With 3 bits a count of 1 may be one of 9 or 17, where so many packets are confirmed at once.
+#[test]
+fn a_count_that_may_have_gone_round_is_the_least() {
+    let is_open = |flow: &Flow| flow.unknown.iter().any(|u| u.what == "number of marks");
+    let flow = told_marks(&[counted(90.0, 20, 1), counted(91.0, 40, 3)]);
+    assert_eq!((flow.marked_packets, is_open(&flow)), (3, true));
+    let often: Vec<Segment> = (1..=8).map(|n| counted(90.0 + f64::from(n), 5 * n, 1)).collect();
+    let flow = told_marks(&often);
+    assert_eq!((flow.marked_packets, is_open(&flow)), (1, false));
+}
+
+/// Behind the path marks are in the headers of IP, also of packets that nobody can open.
+#[test]
+fn marks_of_quic_are_seen_behind_the_path_without_keys() {
+    let long = [0xC0, 0, 0, 0, 1];
+    let flow = |to_server_ms: f64| {
+        let at = [0.0, to_server_ms, 40.0];
+        let mut datagrams: Vec<Datagram> = [true, false, true]
+            .into_iter()
+            .zip(at)
+            .map(|(way, at_ms)| Datagram::of(at_ms / 1e3, way, &long, 1200))
+            .collect();
+        for n in 0..10_u32 {
+            let data = Datagram::of(0.05 + f64::from(n) / 1e3, true, &[0x40], 1200);
+            datagrams.push(data.with_mark(n >= 7));
+        }
+        udp::flow(&datagrams, &Packets::default())
+    };
+    let at_receiver = flow(0.01);
+    assert_eq!((at_receiver.place, at_receiver.marked_packets), (Place::Receiver, 3));
+    assert_eq!(at_receiver.marks.len(), 3);
+    assert!(at_receiver.are_marks_told);
+    let at_sender = flow(39.99);
+    assert_eq!((at_sender.place, at_sender.marks.len()), (Place::Sender, 0));
+    assert!(!at_sender.are_marks_told);
 }

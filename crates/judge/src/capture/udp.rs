@@ -12,6 +12,8 @@ pub(super) struct Datagram {
     pub(super) at_s: f64,
     pub(super) is_data_way: bool,
     bytes: u32,
+    /// A queue has marked it (RFC 3168 section 5).
+    is_marked: bool,
     header: Header,
 }
 
@@ -38,7 +40,12 @@ impl Datagram {
             [first, ..] if first & 0xC0 == 0x40 => Header::Short(first & 0x20 != 0),
             _ => Header::Other,
         };
-        Self { at_s, is_data_way, bytes, header }
+        Self { at_s, is_data_way, bytes, is_marked: false, header }
+    }
+
+    /// The same with what its header of IP says.
+    pub(super) const fn with_mark(self, is_marked: bool) -> Self {
+        Self { is_marked, ..self }
     }
 }
 
@@ -170,6 +177,8 @@ pub(super) fn flow(datagrams: &[Datagram], packets: &Packets) -> Flow {
         );
     }
     if !packets.opened.is_empty() {
+        // The acknowledgements tell it, where the receiver counts.
+        flow.are_marks_told = false;
         let mut flow = keyed::fill(flow, &packets.opened);
         flow.packet_bytes = usual_size(&flow.sent);
         if packets.closed > 0 {
@@ -189,6 +198,11 @@ pub(super) fn flow(datagrams: &[Datagram], packets: &Packets) -> Flow {
             flow.cannot_tell("round trips and data in flight", why);
         }
         return flow;
+    }
+    if place != Place::Sender {
+        let marked = datagrams.iter().filter(|d| d.is_data_way && d.is_marked);
+        flow.marks = marked.map(|d| At { at_s: d.at_s, value: 1.0 }).collect();
+        flow.marked_packets = flow.marks.len() as u64;
     }
     let hidden = match is_quic {
         true => {

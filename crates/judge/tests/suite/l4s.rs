@@ -1,5 +1,6 @@
 //! Captures of senders of L4S: healthy ones are told as such, and the defects of others by name.
 
+use std::fs::File;
 use std::path::Path;
 
 use fullpipe_cc::{
@@ -8,6 +9,7 @@ use fullpipe_cc::{
 };
 use fullpipe_judge::capture::{Choice, Story};
 use fullpipe_judge::program::judge::{Kind, TestPath};
+use pcap_file::pcap::{PcapReader, PcapWriter};
 
 use crate::captured::{At, Transfer, capture};
 use crate::captures::{defects, each};
@@ -95,7 +97,32 @@ const STEP: &str = "queue = { step = { mark_above = \"1ms\" } }";
 const DUALPI2: &str = "queue = \"dualpi2\"";
 const CODEL: &str = "queue = { codel = { ecn = true } }";
 
+/// The parts of a transfer that are in its file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    All,
+    /// Without the SYNs, which say how marks are told.
+    BehindTheHandshake,
+}
+
+fn cut(from: &Path, to: &Path) {
+    let mut reader = PcapReader::new(File::open(from).expect("a file")).expect("a capture");
+    let to = File::create(to).expect("a file");
+    let mut writer = PcapWriter::with_header(to, reader.header()).expect("written");
+    while let Some(packet) = reader.next_raw_packet() {
+        let packet = packet.expect("a packet");
+        // The flags of TCP behind a header of IPv4 without options.
+        if packet.data[20 + 13] & 0x02 == 0 {
+            writer.write_raw_packet(&packet).expect("written");
+        }
+    }
+}
+
 fn story(transfer: &Transfer, queue: &str, rtt: &str) -> Story {
+    story_of(Part::All, transfer, queue, rtt)
+}
+
+fn story_of(part: Part, transfer: &Transfer, queue: &str, rtt: &str) -> Story {
     let tables =
         format!("[path]\nrate = \"20mbit\"\nrtt = \"{rtt}\"\nbuffer = \"3bdp\"\n{queue}\n");
     let path = TestPath::given(String::new(), tables, Path::new(""), 1, transfer.seconds);
@@ -103,6 +130,14 @@ fn story(transfer: &Transfer, queue: &str, rtt: &str) -> Story {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("x.pcap");
     capture(transfer, &path, &file);
+    let file = match part {
+        Part::All => file,
+        Part::BehindTheHandshake => {
+            let rest = dir.path().join("rest.pcap");
+            cut(&file, &rest);
+            rest
+        }
+    };
     Story::of_capture(&file, &Choice::Largest).expect("a story")
 }
 
@@ -136,6 +171,58 @@ fn healthy_senders_of_l4s_cause_no_alarm() {
             _ => matches!(kind, Kind::BbrLike { .. }),
         };
         assert!(is_right, "{text}");
+    });
+}
+
+fn reason<'a>(story: &'a Story, what: &str) -> Option<&'a str> {
+    story.verdict.cannot_tell.iter().find(|u| u.what == what).map(|u| u.why.as_str())
+}
+
+/// Marks that are not in the file hold the window and the rate all the same.
+#[test]
+fn marks_that_are_not_told_cause_no_alarm() {
+    let mut all = Vec::new();
+    for queue in [STEP, DUALPI2, CODEL] {
+        for rtt in ["10ms", "40ms"] {
+            all.extend([Algorithm::Prague, Algorithm::Bbr3].map(|a| (a, queue, rtt)));
+        }
+    }
+    each(&all, |(algorithm, queue, rtt)| {
+        let story = story_of(Part::BehindTheHandshake, &l4s(*algorithm, 16), queue, rtt);
+        let text = format!("{algorithm:?} {queue} {rtt}: {}", story.text());
+        assert_eq!(defects(&story), [""; 0], "{text}");
+        assert_eq!(suspicions(&story), [""; 0], "{text}");
+        match (algorithm, story.verdict.looks.kind) {
+            (Algorithm::Bbr3, kind) => assert!(matches!(kind, Kind::BbrLike { .. }), "{text}"),
+            (_, kind) => {
+                assert_eq!(kind, Kind::Unknown, "{text}");
+                let why = reason(&story, "answers to marks");
+                assert!(why.is_some_and(|why| why.contains("handshake")), "{text}");
+            }
+        }
+    });
+}
+
+/// A BBR that answers to marks shows in its ProbeRTT, which a short capture does not have.
+#[test]
+fn a_short_capture_does_not_tell_bbr_from_prague() {
+    let mut all = Vec::new();
+    for queue in [STEP, DUALPI2] {
+        for rtt in ["10ms", "40ms", "100ms"] {
+            all.extend([3, 5, 7, 8, 9, 11].map(|seconds| (queue, rtt, seconds)));
+        }
+    }
+    each(&all, |(queue, rtt, seconds)| {
+        let story = story(&l4s(Algorithm::Bbr3, *seconds), queue, rtt);
+        let text = format!("{queue} {rtt} {seconds} s: {}", story.text());
+        match story.verdict.looks.kind {
+            Kind::Unknown => {
+                let why = reason(&story, "kind of algorithm");
+                assert!(why.is_some_and(|why| why.contains("12 s")), "{text}");
+            }
+            kind => assert!(matches!(kind, Kind::BbrLike { .. }), "{text}"),
+        }
+        assert_eq!((defects(&story), suspicions(&story)), (vec![], vec![]), "{text}");
     });
 }
 
@@ -180,8 +267,8 @@ fn a_scalable_answer_to_a_classic_queue_is_suspected() {
 #[test]
 fn without_marks_nothing_is_said_of_their_answers() {
     let story = story(&l4s(Algorithm::Prague, 8), "", "40ms");
-    let why = story.verdict.cannot_tell.iter().find(|u| u.what == "answers to marks");
-    assert!(why.is_some_and(|u| u.why.contains("no marks")), "{}", story.text());
+    let why = reason(&story, "answers to marks");
+    assert!(why.is_some_and(|why| why.contains("no marks")), "{}", story.text());
     assert!(!matches!(story.verdict.looks.kind, Kind::Scalable { .. }), "{}", story.text());
     assert!(defects(&story).is_empty(), "{}", story.text());
 }

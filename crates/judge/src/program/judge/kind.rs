@@ -32,8 +32,8 @@ pub enum Kind {
         /// The window after a loss as a share of the one before.
         decrease: Option<f64>,
     },
-    /// Of L4S: marks are frequent, and each takes away a little. Seen in captures and logs alone: no
-    /// path of a verdict marks.
+    /// Of L4S: marks are frequent, and each takes away a little. Seen in captures and logs alone:
+    /// no path of a verdict marks.
     Scalable {
         /// The data in flight after a mark that came alone, as a share of those before; null where
         /// no mark did.

@@ -332,7 +332,7 @@ fn media(table: &MediaTable, field: &str) -> Result<Media, Wrong> {
     }
     let least = Duration::from_nanos(2_000_000_000 / u64::from(fps));
     if keyframes > Duration::ZERO && keyframes < least {
-        let least = show_duration(least);
+        let least = show_duration(Duration::from_millis(2_000_u64.div_ceil(u64::from(fps))));
         return wrong("keyframes", format!("less than two frames; write {least} or more"));
     }
     let bitrate = table.bitrate.0;

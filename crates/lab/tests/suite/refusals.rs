@@ -104,7 +104,7 @@ fn media_that_makes_no_sense_is_refused_in_one_line() {
         ("fps = 1001", "fps: 1001 frames a second; write 1 to 1000"),
         ("keyframe_size = 0", "keyframe_size: 0 frames; write 1 to 1000"),
         ("keyframe_size = 4", "keyframe_size: there are no keyframes; write keyframes = \"2s\""),
-        ("keyframes = \"50ms\"", "keyframes: less than two frames; write 66.666666ms or more"),
+        ("keyframes = \"50ms\"", "keyframes: less than two frames; write 67ms or more"),
         ("min = \"1mbit\"", "min: without adapt the bitrate stays; write adapt = true"),
         ("probe = true", "probe: without adapt the bitrate stays; write adapt = true"),
         ("adapt = true, min = \"3mbit\"", "min: the bitrate is not between min and max"),

@@ -161,6 +161,7 @@ impl Config {
             flow_scaling_range: time(self.swift_flow_scaling_range)?,
             endpoint_target: time(self.swift_endpoint_target)?,
             max_receiver_delay: time(self.swift_max_receiver_delay)?,
+            ..SwiftOptions::DATA_CENTER
         };
         let hops = options.hop_delay.times(options.hops.into());
         time((options.base_target + hops).as_nanos())?;

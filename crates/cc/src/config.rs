@@ -355,6 +355,29 @@ pub struct SwiftOptions {
     /// The longest delay at the receiver, in its host and on purpose together, that is believed: at
     /// least the peer's max_ack_delay (RFC 9000 section 18.2), or the longest wait of its TCP.
     pub max_receiver_delay: Duration,
+    /// The draft's rules that stay in force.
+    pub keeps: DraftRules,
+}
+
+/// Rules of the draft that `bbr-swift` replaces whatever the delays are; true keeps the draft's.
+/// With all three, and a target that no delay reaches, what is left is `bbr3`: so a measurement
+/// says what each of them does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct DraftRules {
+    /// BBR.MinPipeCwnd is four packets, and not as few as make the receiver acknowledge.
+    pub min_pipe_cwnd: bool,
+    /// BBR.PacingMarginPercent: the pacing rate is 1 % below the estimated bandwidth.
+    pub pacing_margin: bool,
+    /// A probe comes after as many rounds as the estimated BDP has packets, 63 at most ("Time Scale
+    /// for Bandwidth Probing"), and not after 32 to 63 whatever the BDP is.
+    pub probe_rounds: bool,
+}
+
+impl DraftRules {
+    /// None of them: `bbr-swift` has its own.
+    pub const NONE: Self = Self { min_pipe_cwnd: false, pacing_margin: false, probe_rounds: false };
 }
 
 impl SwiftOptions {
@@ -369,6 +392,7 @@ impl SwiftOptions {
         flow_scaling_range: Duration::from_micros(125),
         endpoint_target: Duration::from_micros(100),
         max_receiver_delay: Duration::from_millis(500),
+        keeps: DraftRules::NONE,
     };
 }
 

@@ -114,8 +114,8 @@ pub mod units;
 pub use algo::{Congestion, CongestionControl, Marks};
 pub use bandwidth::{BandwidthProbe, NotNow};
 pub use config::{
-    AckFrequency, Algorithm, Amendment, Amendments, CREDIT_TIME, Config, CubicRules, StartupGains,
-    SwiftOptions, Transport, UnknownAlgorithm, UnknownAmendment,
+    AckFrequency, Algorithm, Amendment, Amendments, CREDIT_TIME, Config, CubicRules, DraftRules,
+    StartupGains, SwiftOptions, Transport, UnknownAlgorithm, UnknownAmendment,
 };
 pub use conn::Conn;
 pub use controller::{AckBatch, Controller, SendDecision};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;
 
-use fullpipe_cc::Amendments;
+use fullpipe_cc::{Amendments, DraftRules};
 use fullpipe_conformance::{CASES, Case, CaseResult, Stack, Subject, Undecided};
 use serde::Serialize;
 
@@ -18,16 +18,17 @@ use crate::{print, say};
 ///
 /// Runs the 22 cases of "BBR Example Test Cases" (draft-ietf-ccwg-bbr) with the real controller in
 /// the simulator, from 64 kbit/s to 10 Gbit/s and half a millisecond to a second, and says for each
-/// what was seen. All cores work on it. A case that an amendment of bbr3x changes must fail with it
-/// and pass without it.
+/// what was seen. All cores work on it. A case that a rule of bbr3x or bbr-swift changes must fail with
+/// it and pass without it.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The cases to run, by number or name, like 1 or startup_ends_on_a_plateau [default: all]
     #[arg(value_name = "CASE", value_parser = find)]
     cases: Vec<&'static Case>,
-    /// The algorithm: bbr3; bbr3x with its amendments; noq:bbr3, noq's own, over quic:noq;
-    /// quinn:bbr, quinn's own of version 1, over quic:quinn-virtual
+    /// The algorithm: bbr3; bbr3x with its amendments; bbr-swift with a target of 4.29 s;
+    /// noq:bbr3, noq's own, over quic:noq; quinn:bbr, quinn's own of version 1, over
+    /// quic:quinn-virtual
     #[arg(long, value_name = "NAME", default_value = "bbr3", value_parser = subject)]
     cc: Subject,
     /// The stack that carries it: sim; quic:noq or quic:quinn-virtual for both ends of that stack
@@ -50,6 +51,7 @@ Examples:
   fullpipe conformance
   fullpipe conformance 3 startup_ends_on_a_plateau
   fullpipe conformance --cc bbr3x
+  fullpipe conformance --cc bbr-swift
   fullpipe conformance --backend quic:noq
   fullpipe conformance --backend quic:noq --cc noq:bbr3
   fullpipe conformance --json";
@@ -76,12 +78,15 @@ fn subject(name: &str) -> Result<Subject, String> {
     match name {
         "bbr3" => Ok(Subject::Bbr3),
         "bbr3x" => Ok(Subject::Bbr3x(Amendments::NONE)),
+        "bbr-swift" => Ok(Subject::BbrSwift(DraftRules::NONE)),
         "noq:bbr3" => Ok(Subject::NoqBbr3),
         #[cfg(feature = "quinn")]
         "quinn:bbr" => Ok(Subject::QuinnBbr),
-        _ => Err("the cases are of BBRv3's draft: write bbr3, bbr3x, noq:bbr3 or (with the feature quinn) \
-                  quinn:bbr"
-            .to_owned()),
+        _ => Err(
+            "the cases are of BBRv3's draft: write bbr3, bbr3x, bbr-swift, noq:bbr3 or (with the \
+                  feature quinn) quinn:bbr"
+                .to_owned(),
+        ),
     }
 }
 
@@ -105,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             #[cfg(feature = "quinn")]
             Subject::QuinnBbr => "quinn:bbr is in quinn alone: write --backend quic:quinn-virtual",
             _ => {
-                "a real stack has no amendments to switch off, which the cases of bbr3x need: write --cc bbr3"
+                "a real stack has no rules to switch off, which the cases of bbr3x and bbr-swift need: write --cc bbr3"
             }
         }));
     }
@@ -128,8 +133,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let object = Results { cases: results, interrupted };
         print(&format!("{}\n", serde_json::to_string(&object).map_err(Failure::run)?))?;
     } else {
-        let counts =
-            [(changed, "changed by amendments"), (other, "not applicable"), (unseen, "unseen")];
+        let by = match args.cc {
+            Subject::BbrSwift(_) => "changed by its rules",
+            _ => "changed by amendments",
+        };
+        let counts = [(changed, by), (other, "not applicable"), (unseen, "unseen")];
         let counts = counts.iter().filter(|(n, _)| *n > 0);
         let counts: String = counts.map(|(n, words)| format!(", {n} {words}")).collect();
         print(&format!("{passed} of {}{counts}\n", cases.len()))?;

@@ -1,76 +1,169 @@
-//! Cases of the draft that an amendment of `bbr3x` changes.
+//! Cases of the draft that a rule of `bbr3x` or of `bbr-swift` changes.
 
-use fullpipe_cc::{Amendment, Amendments};
+use std::fmt;
 
-use super::CaseResult;
+use fullpipe_cc::{Amendment, Amendments, DraftRules};
 
-/// A case that asks for what an amendment replaces.
+use super::{CaseResult, Subject};
+
+/// A case that asks for what a rule of the subject's own replaces.
 #[derive(Debug)]
 pub struct Change {
     /// The number of the case.
     pub case: u32,
-    /// The amendments. Without them the case passes.
-    pub amendments: &'static [Amendment],
-    /// The step that it changes, and the reason.
+    /// The rules. Without them the case passes.
+    pub rules: Replaced,
+    /// The step that they change, and the reason.
     pub reason: &'static str,
 }
 
-/// The cases that `bbr3x` does not pass by intention, in their order.
-pub static CHANGES: [Change; 6] = [
-    change(
+/// Rules of the draft that a subject replaces by its own.
+#[derive(Clone, Copy, Debug)]
+pub enum Replaced {
+    /// By these amendments of `bbr3x`.
+    By(&'static [Amendment]),
+    /// These, by `bbr-swift`.
+    InSwift(DraftRules),
+}
+
+/// By name, with `+` between them: of `bbr3x` the amendments, of `bbr-swift` the draft's rules.
+impl fmt::Display for Replaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rules = match self {
+            Self::By(amendments) => return with(Amendments::NONE, amendments).fmt(f),
+            Self::InSwift(rules) => rules,
+        };
+        let names = [
+            (rules.min_pipe_cwnd, "min_pipe_cwnd"),
+            (rules.pacing_margin, "pacing_margin"),
+            (rules.probe_rounds, "probe_rounds"),
+        ];
+        let names = names.into_iter().filter(|(is_there, _)| *is_there).map(|(_, name)| name);
+        f.write_str(&names.collect::<Vec<_>>().join("+"))
+    }
+}
+
+fn with(set: Amendments, amendments: &[Amendment]) -> Amendments {
+    amendments.iter().fold(set, |set, amendment| set.with(*amendment))
+}
+
+impl Replaced {
+    /// The subject with the draft's rules in place of these; another subject as it is.
+    pub fn put_back(&self, subject: Subject) -> Subject {
+        match (self, subject) {
+            (Self::By(amendments), Subject::Bbr3x(without)) => {
+                Subject::Bbr3x(with(without, amendments))
+            }
+            (Self::InSwift(rules), Subject::BbrSwift(keeps)) => Subject::BbrSwift(DraftRules {
+                min_pipe_cwnd: keeps.min_pipe_cwnd || rules.min_pipe_cwnd,
+                pacing_margin: keeps.pacing_margin || rules.pacing_margin,
+                probe_rounds: keeps.probe_rounds || rules.probe_rounds,
+            }),
+            (_, other) => other,
+        }
+    }
+}
+
+/// The cases that the subject does not pass by intention, in their order.
+pub fn changes(subject: Subject) -> &'static [Change] {
+    match subject {
+        Subject::Bbr3x(_) => &IN_BBR3X,
+        Subject::BbrSwift(_) => &IN_SWIFT,
+        _ => &[],
+    }
+}
+
+static IN_BBR3X: [Change; 6] = [
+    amended(
         5,
         &[Amendment::UpEndsAtTarget, Amendment::UpEndsInQueue],
         "UP ends with the queue that its target makes, not after three rounds: a flow that is alone needs no longer queue, and \
          one among many after two, where others probe with it",
     ),
-    change(
+    amended(
         8,
         &[Amendment::DeeperDown],
         "DOWN paces at 0.82 and not at 0.9: the queue of UP is gone sooner",
     ),
-    change(
+    amended(
         9,
         &[Amendment::DeeperDown],
         "at 0.82 DOWN empties the queue of a link that lost 15 %, where 0.9 does not: it ends by inflight",
     ),
-    change(
+    amended(
         10,
         &[Amendment::ProbeRttWhenNeeded, Amendment::TimersInRoundTrips],
         "ProbeRTT waits for 20 s while samples show the shortest RTT, and 16 round trips where these take longer",
     ),
-    change(
+    amended(
         19,
         &[Amendment::UpEndsInQueue],
         "packets that are held back until a timeout are a queue, which ends UP before they are lost: no loss ended it, and \
          there is no such end to undo",
     ),
-    change(
+    amended(
         20,
         &[Amendment::ProbeRttWhenNeeded],
         "no ProbeRTT comes in a Startup whose application-limited samples show the shortest RTT",
     ),
 ];
 
-const fn change(case: u32, amendments: &'static [Amendment], reason: &'static str) -> Change {
-    Change { case, amendments, reason }
+const MIN_PIPE_CWND: DraftRules = DraftRules { min_pipe_cwnd: true, ..DraftRules::NONE };
+const PACING_MARGIN: DraftRules = DraftRules { pacing_margin: true, ..DraftRules::NONE };
+const PROBE_ROUNDS: DraftRules = DraftRules { probe_rounds: true, ..DraftRules::NONE };
+
+static IN_SWIFT: [Change; 10] = [
+    in_swift(
+        1,
+        MIN_PIPE_CWND,
+        "at 64 kbit/s extra_acked after a ProbeRTT of one packet makes the queue of Startup longer than the longest target, \
+         4.29 s, and the law ends Startup before three rounds of a plateau",
+    ),
+    in_swift(3, MIN_PIPE_CWND, "Inflight(1.0) may be less than four packets"),
+    in_swift(
+        7,
+        MIN_PIPE_CWND,
+        "at 64 kbit/s a ProbeRTT with a window of one packet ends UP before the rounds that the case counts",
+    ),
+    in_swift(8, MIN_PIPE_CWND, "Inflight(1.0) may be less than four packets"),
+    in_swift(
+        9,
+        PROBE_ROUNDS,
+        "a probe waits for 32 to 63 rounds, also where the BDP has fewer packets",
+    ),
+    in_swift(11, PACING_MARGIN, "paces at bw, without a margin: the law drains queues"),
+    in_swift(12, MIN_PIPE_CWND, EXTRA_ACKED),
+    in_swift(13, MIN_PIPE_CWND, EXTRA_ACKED),
+    in_swift(14, MIN_PIPE_CWND, "the window may be less than four packets"),
+    in_swift(
+        19,
+        DraftRules { min_pipe_cwnd: true, ..PROBE_ROUNDS },
+        "UP comes at other times, and its bound of few packets is another: the losses of the case do not end it",
+    ),
+];
+
+const EXTRA_ACKED: &str = "in a ProbeRTT of one packet nothing is in flight between two packets, which is a restart from idle: \
+     it begins the interval of extra_acked anew, and extra_acked grows to a window";
+
+const fn amended(case: u32, amendments: &'static [Amendment], reason: &'static str) -> Change {
+    Change { case, rules: Replaced::By(amendments), reason }
+}
+
+const fn in_swift(case: u32, rules: DraftRules, reason: &'static str) -> Change {
+    Change { case, rules: Replaced::InSwift(rules), reason }
 }
 
 impl Change {
-    /// `without` and the amendments of this change.
-    pub(super) fn also_without(&self, without: Amendments) -> Amendments {
-        self.amendments.iter().fold(without, |set, amendment| set.with(*amendment))
-    }
-
-    /// The verdict on the case by its result with the amendments, and by its outcome without them.
+    /// The verdict on the case by its result with the rules, and by its outcome without them.
     pub(super) fn judge(&self, with: CaseResult, without: (bool, String)) -> CaseResult {
-        let amendments = self.also_without(Amendments::NONE).to_string();
+        let rules = self.rules.to_string();
         let (passes_without, seen_without) = without;
         let (changed_by, detail) = if with.passed {
-            (None, format!("passes with {amendments}, said to change it"))
+            (None, format!("passes with {rules}, said to change it"))
         } else if passes_without {
-            (Some(amendments), self.reason.to_owned())
+            (Some(rules), self.reason.to_owned())
         } else {
-            (None, format!("{}; without {amendments}: {seen_without}", with.detail))
+            (None, format!("{}; without {rules}: {seen_without}", with.detail))
         };
         CaseResult { passed: false, changed_by, detail, ..with }
     }
@@ -81,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_case_is_changed_only_if_it_fails_with_the_amendment_and_passes_without() {
+    fn a_case_is_changed_only_if_it_fails_with_the_rules_and_passes_without() {
         let judge = |with: bool, without: bool| {
             let result = CaseResult {
                 id: 8,
@@ -91,11 +184,11 @@ mod tests {
                 changed_by: None,
                 detail: "a".into(),
             };
-            CHANGES[1].judge(result, (without, "b".into()))
+            IN_BBR3X[1].judge(result, (without, "b".into()))
         };
         let changed = judge(false, true);
         assert_eq!((changed.passed, changed.changed_by.as_deref()), (false, Some("deeper_down")));
-        assert!(changed.is_in_order() && changed.detail == CHANGES[1].reason);
+        assert!(changed.is_in_order() && changed.detail == IN_BBR3X[1].reason);
         for (with, without, words) in
             [(true, true, "said to"), (true, false, "said to"), (false, false, "a; without")]
         {

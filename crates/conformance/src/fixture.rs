@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fullpipe_cc::{Algorithm, Duration, Instant, Rate, State};
+use fullpipe_cc::{Algorithm, DraftRules, Duration, Instant, Rate, State, SwiftOptions};
 use fullpipe_lab::backend::{Gap, GapReason, QuicFlow, QuicFlowConfig};
 use fullpipe_path::{ElementConfig, Link, PathConfig, Probability, QueueLimit, Selection};
 use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES, Sim, SimConfig, SimError};
@@ -149,9 +149,20 @@ impl<'a> Lab<'a> {
             handshake: false,
             ..FlowConfig::bulk(self.subject.algorithm().unwrap_or(Algorithm::Bbr3), SEED)
         };
-        flow.cc.bbr3x_without = self.subject.without();
+        match self.subject {
+            Subject::Bbr3x(without) => flow.cc.bbr3x_without = without,
+            Subject::BbrSwift(keeps) => flow.cc.swift = out_of_reach(keeps),
+            _ => {}
+        }
         Sim::new(&SimConfig::new(downlink, uplink, vec![flow]))
     }
+}
+
+/// A target of `bbr-swift` that no delay of a case reaches: the most that 32 bits of nanoseconds
+/// hold. Without hops, whose delays would be added.
+fn out_of_reach(keeps: DraftRules) -> SwiftOptions {
+    let base_target = Duration::from_nanos(u32::MAX.into());
+    SwiftOptions { base_target, hops: 0, keeps, ..SwiftOptions::DATA_CENTER }
 }
 
 /// One flow on one path.

@@ -23,14 +23,14 @@ mod version;
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_adapter::{CongestionControl, NoqAlgorithm};
-use fullpipe_cc::{Algorithm, Amendments};
+use fullpipe_cc::{Algorithm, Amendments, DraftRules};
 use fullpipe_lab::backend::{Gap, GapReason};
 use fullpipe_scenario::Cc;
 #[cfg(feature = "quinn")]
 use fullpipe_scenario::StackAlgorithm;
 use serde::Serialize;
 
-pub use changes::{CHANGES, Change};
+pub use changes::{Change, Replaced, changes};
 
 use fixture::{Broken, Lab, Outcome};
 use model::{Gaps, in_words};
@@ -43,6 +43,9 @@ pub enum Subject {
     Bbr3,
     /// The draft with amendments, without those of the set.
     Bbr3x(Amendments),
+    /// The draft with Swift's law, which keeps these rules of the draft. Its target is one that no
+    /// delay reaches: with that of a data centre the law is in force on all paths of the cases.
+    BbrSwift(DraftRules),
     /// noq's own BBRv3, over noq.
     NoqBbr3,
     /// quinn's own BBR, over quinn. It is of version 1, and the cases ask for the numbers of that.
@@ -51,12 +54,12 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// True if this stack has it. `bbr3x` runs in the simulator alone: its amendments cannot be
-    /// switched off elsewhere, which the cases that these change need.
+    /// True if this stack has it. `bbr3x` and `bbr-swift` run in the simulator alone: the cases that
+    /// their rules change need controllers without these, which a stack does not make.
     pub const fn runs_over(self, stack: Stack) -> bool {
         match self {
             Self::Bbr3 => true,
-            Self::Bbr3x(_) => matches!(stack, Stack::Sim),
+            Self::Bbr3x(_) | Self::BbrSwift(_) => matches!(stack, Stack::Sim),
             Self::NoqBbr3 => matches!(stack, Stack::Noq),
             #[cfg(feature = "quinn")]
             Self::QuinnBbr => matches!(stack, Stack::Quinn),
@@ -72,6 +75,7 @@ impl Subject {
         Cc::Program(match self {
             Self::Bbr3 => CongestionControl::Fullpipe(Algorithm::Bbr3),
             Self::Bbr3x(_) => CongestionControl::Fullpipe(Algorithm::Bbr3x),
+            Self::BbrSwift(_) => CongestionControl::Fullpipe(Algorithm::BbrSwift),
             Self::NoqBbr3 => CongestionControl::Noq(NoqAlgorithm::Bbr3),
             #[cfg(feature = "quinn")]
             Self::QuinnBbr => return Cc::Stack(StackAlgorithm::QuinnBbr),
@@ -83,13 +87,6 @@ impl Subject {
             #[cfg(feature = "quinn")]
             Self::QuinnBbr => &version::ONE,
             _ => &version::THREE,
-        }
-    }
-
-    const fn without(self) -> Amendments {
-        match self {
-            Self::Bbr3x(without) => without,
-            _ => Amendments::NONE,
         }
     }
 }
@@ -130,8 +127,8 @@ pub struct CaseResult {
     /// The case was not decided: the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undecided: Option<Undecided>,
-    /// The amendments that change what the case asks for: with all amendments the case fails, and
-    /// without these it passes.
+    /// The subject's own rules that change what the case asks for, by name: with them the case
+    /// fails, and without these it passes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed_by: Option<String>,
     /// The figures seen, or the step that failed: where, what was expected, and what was seen. Of a
@@ -159,7 +156,7 @@ impl Undecided {
 }
 
 impl CaseResult {
-    /// True if the case passes, or an amendment changes what it asks for.
+    /// True if the case passes, or a rule of the subject's own changes what it asks for.
     pub const fn is_in_order(&self) -> bool {
         self.passed || self.changed_by.is_some()
     }
@@ -209,19 +206,20 @@ impl Case {
         format!("appendix_{:02}_{}", self.id, self.name)
     }
 
-    /// Runs it; `None` when `stop` was set before it was through. A case of [`CHANGES`] runs twice
-    /// with `bbr3x`: with the amendments that are on, and without those that change it.
+    /// Runs it; `None` when `stop` was set before it was through. A case of [`changes`] runs twice:
+    /// with the subject's own rules, and without those that change it. A subject that is without
+    /// these already has to pass.
     pub fn run(&self, subject: Subject, stack: Stack, stop: &AtomicBool) -> Option<CaseResult> {
         let result = self.result(subject, stack, stop)?;
-        let change = CHANGES.iter().find(|change| change.case == self.id);
-        match (change, subject) {
-            (Some(change), Subject::Bbr3x(without)) => {
-                let draft = Subject::Bbr3x(change.also_without(without));
-                let CaseResult { passed, detail, .. } = self.result(draft, stack, stop)?;
-                Some(change.judge(result, (passed, detail)))
-            }
-            _ => Some(result),
+        let Some(change) = changes(subject).iter().find(|change| change.case == self.id) else {
+            return Some(result);
+        };
+        let draft = change.rules.put_back(subject);
+        if draft == subject {
+            return Some(result);
         }
+        let CaseResult { passed, detail, .. } = self.result(draft, stack, stop)?;
+        Some(change.judge(result, (passed, detail)))
     }
 
     /// The result with the figures seen, the step that failed, or the variables that were missing.

@@ -10,6 +10,7 @@ use super::params::{
     PROBE_RTT_INTERVAL_ROUNDS, PROBE_WAIT_BASE, PROBE_WAIT_ROUNDS, QUEUE_ACKS, QUEUE_SHIFT,
     SHORT_RTT_SHIFT, SMALL_LOSS, UP_QUEUE_ROUNDS, UP_QUEUE_SHIFT, UP_TARGET,
 };
+use super::swift::Swift;
 use crate::config::{Amendment, Amendments};
 use crate::conn::Conn;
 use crate::sampler::RateSample;
@@ -273,7 +274,7 @@ impl<F: Flavour> Bbr3<F> {
                 Gain::ONE
             }
             // Swift's law drains queues.
-            _ if F::swift(&self.own).is_some() => Gain::ONE,
+            _ if F::swift(&self.own).is_some_and(Swift::is_without_margin) => Gain::ONE,
             _ => PACING_MARGIN,
         }
     }

@@ -175,7 +175,7 @@ impl<F: Flavour> Bbr3<F> {
 
     /// PickProbeWait(), "Design Considerations for Choosing Constant Parameters".
     fn pick_probe_wait(&mut self) {
-        let rounds = if F::swift(&self.own).is_some() { PROBE_ROUNDS_RANDOM } else { 2 };
+        let rounds = if self.has_own_probe_rounds() { PROBE_ROUNDS_RANDOM } else { 2 };
         self.rounds_since_probe_up = self.rng.below(rounds) as u32;
         let random = self.rng.below(PROBE_WAIT_RANDOM.as_nanos() + 1);
         self.bw_probe_wait = self.probe_wait_base() + Duration::from_nanos(random);
@@ -191,7 +191,7 @@ impl<F: Flavour> Bbr3<F> {
         let rounds = u64::from(self.rounds_since_probe_up);
         rounds >= RENO_ROUNDS
             || (rounds >= 1
-                && F::swift(&self.own).is_none()
+                && !self.has_own_probe_rounds()
                 && self.target_inflight(conn) < (rounds + 1) * conn.smss)
     }
 

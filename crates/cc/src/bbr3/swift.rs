@@ -33,10 +33,10 @@ use super::Bbr3;
 use super::params::{
     ACK_DELAY_RTT_DIVISOR, DELAYED_ACK_PACKETS, FAR_SHIFT, FAR_TARGETS, FLOW_SCALING_MAX_PACKETS,
     FLOW_SCALING_MIN_MILLIPACKETS, Flavour, LEAST_RATE_INTERVAL, LEAST_WINDOW_DIVISOR,
-    MAX_MIN_PIPE_PACKETS, NETWORK_RTT_SHIFT, QUANTUM_RTT_DIVISOR, RECEIVER_DELAY_SHIFT,
-    SINGLE_ACKS, SWIFT_BETA, SWIFT_MAX_DECREASE, SWIFT_PACING_GAIN,
+    MAX_MIN_PIPE_PACKETS, MIN_PIPE_PACKETS, NETWORK_RTT_SHIFT, QUANTUM_RTT_DIVISOR,
+    RECEIVER_DELAY_SHIFT, SINGLE_ACKS, SWIFT_BETA, SWIFT_MAX_DECREASE, SWIFT_PACING_GAIN,
 };
-use crate::config::SwiftOptions;
+use crate::config::{DraftRules, SwiftOptions};
 use crate::conn::{Conn, INFINITE};
 use crate::sampler::RateSample;
 use crate::snapshot::State;
@@ -70,11 +70,22 @@ pub(crate) struct Swift {
     min_pipe_packets: u8,
     /// ACKs in a row that named one packet without a wait; `None` once the receiver has waited.
     single_acks: Option<u8>,
+    /// The rules of [`DraftRules`] that stay the draft's: bits of [`kept`].
+    keeps: u8,
+}
+
+/// Bits of [`Swift::keeps`]. Three booleans would make a controller eight bytes larger.
+mod kept {
+    pub(super) const MIN_PIPE_CWND: u8 = 1;
+    pub(super) const PACING_MARGIN: u8 = 1 << 1;
+    pub(super) const PROBE_ROUNDS: u8 = 1 << 2;
 }
 
 impl Swift {
     pub(super) fn new(options: &SwiftOptions) -> Self {
         let hops = options.hop_delay.times(options.hops.into());
+        let DraftRules { min_pipe_cwnd, pacing_margin, probe_rounds } = options.keeps;
+        let bit = |is_kept: bool, bit| if is_kept { bit } else { 0 };
         Self {
             fabric: Window::NONE,
             endpoint: Window::NONE,
@@ -87,12 +98,28 @@ impl Swift {
             least_rtt: u32::MAX,
             min_pipe_packets: DELAYED_ACK_PACKETS,
             single_acks: Some(0),
+            keeps: bit(min_pipe_cwnd, kept::MIN_PIPE_CWND)
+                | bit(pacing_margin, kept::PACING_MARGIN)
+                | bit(probe_rounds, kept::PROBE_ROUNDS),
         }
     }
 
     /// BBR.MinPipeCwnd in packets.
     pub(super) fn min_pipe_packets(&self) -> u64 {
-        self.min_pipe_packets.into()
+        match self.keeps & kept::MIN_PIPE_CWND {
+            0 => self.min_pipe_packets.into(),
+            _ => MIN_PIPE_PACKETS,
+        }
+    }
+
+    /// True if the pacing rate has no margin below the estimated bandwidth: the law drains queues.
+    pub(super) const fn is_without_margin(&self) -> bool {
+        self.keeps & kept::PACING_MARGIN == 0
+    }
+
+    /// True if a probe waits for rounds alone, however small the BDP is.
+    pub(super) const fn has_own_probe_rounds(&self) -> bool {
+        self.keeps & kept::PROBE_ROUNDS == 0
     }
 
     /// Learns from an ACK of `acked` bytes after a wait of `ack_delay` how many packets make the
@@ -385,6 +412,13 @@ impl<F: Flavour> Bbr3<F> {
         let Some(swift) = F::swift(&self.own) else { return 0 };
         let delay = swift.receiver_delay.min(swift.endpoint_target);
         self.bw.bytes_in(Duration::from_nanos(delay.into()))
+    }
+
+    /// True if a probe waits for rounds alone, however small the BDP is: `bbr-swift`, unless it
+    /// keeps the draft's rule.
+    #[inline]
+    pub(super) fn has_own_probe_rounds(&self) -> bool {
+        F::swift(&self.own).is_some_and(Swift::has_own_probe_rounds)
     }
 
     /// The time at the pacing rate that C.send_quantum is, where min_rtt decides: a burst of a

@@ -59,9 +59,17 @@ fn a_case_that_an_amendment_changes_is_named_with_it() {
     assert!(lines[0].starts_with(changed), "{text}");
     assert!(lines[1].starts_with("ok   12 startup_on_a_link_with_aggregation: "), "{text}");
     assert_eq!(lines[2], "1 of 2, 1 changed by amendments");
+    let said = run(fullpipe(dir.path(), &["conformance", "--cc", "bbr-swift", "14", "4"]));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let text = String::from_utf8(said.stdout).expect("UTF-8");
+    let lines: Vec<&str> = text.lines().collect();
+    let changed = "ok   14 a_bdp_below_a_packet: changed by min_pipe_cwnd: ";
+    assert!(lines[0].starts_with(changed), "{text}");
+    assert!(lines[1].starts_with("ok    4 drain_ends_on_time: "), "{text}");
+    assert_eq!(lines[2], "1 of 2, 1 changed by its rules");
     let said = run(fullpipe(dir.path(), &["conformance", "--cc", "cubic"]));
     assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
-    assert!(said.stderr.contains("write bbr3, bbr3x, noq:bbr3"), "{}", said.stderr);
+    assert!(said.stderr.contains("write bbr3, bbr3x, bbr-swift, noq:bbr3"), "{}", said.stderr);
 }
 
 #[test]
@@ -77,6 +85,7 @@ fn a_stacks_own_fails_by_name_and_runs_in_its_stack_alone() {
     let rows = [
         (&["--cc", "noq:bbr3"][..], "write --backend quic:noq"),
         (&["--cc", "bbr3x", "--backend", "quic:noq"], "write --cc bbr3"),
+        (&["--cc", "bbr-swift", "--backend", "quic:noq"], "write --cc bbr3"),
     ];
     for (args, words) in rows {
         let said = run(fullpipe(dir.path(), &[&["conformance"], args].concat()));

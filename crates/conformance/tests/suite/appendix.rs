@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_cc::Amendments;
+use fullpipe_cc::{Amendments, DraftRules};
 use fullpipe_conformance::{CASES, Stack, Subject, Undecided};
 
 macro_rules! cases {
@@ -56,6 +56,29 @@ fn passes(test: &str) {
     let amended = run(Subject::Bbr3x(Amendments::NONE));
     println!("{test}, bbr3x: {:?}, {}", amended.changed_by, amended.detail);
     assert!(amended.is_in_order(), "bbr3x: {}", amended.detail);
+    let swift = run(Subject::BbrSwift(DraftRules::NONE));
+    println!("{test}, bbr-swift: {:?}, {}", swift.changed_by, swift.detail);
+    assert!(swift.is_in_order(), "bbr-swift: {}", swift.detail);
+    let kept = run(Subject::BbrSwift(OF_DRAFT));
+    assert!(kept.passed, "bbr-swift with three rules of the draft: {}", kept.detail);
+}
+
+/// What differs of the draft whatever the delays are, put back.
+const OF_DRAFT: DraftRules =
+    DraftRules { min_pipe_cwnd: true, pacing_margin: true, probe_rounds: true };
+
+/// Each of the two rules of `bbr-swift` that change case 19 does so alone.
+#[test]
+fn two_rules_of_bbr_swift_change_case_19() {
+    let case = CASES.iter().find(|case| case.id == 19).expect("a case");
+    for kept in [
+        DraftRules { min_pipe_cwnd: false, ..OF_DRAFT },
+        DraftRules { probe_rounds: false, ..OF_DRAFT },
+    ] {
+        let result = case.run(Subject::BbrSwift(kept), Stack::Sim, &AtomicBool::new(false));
+        let result = result.expect("nobody stops it");
+        assert!(!result.passed, "passes with {kept:?}");
+    }
 }
 
 /// Results of other stacks' controllers, each by a case that is quick: a failing one is told by its

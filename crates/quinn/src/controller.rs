@@ -5,9 +5,13 @@ use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(feature = "careful-resume")]
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use fullpipe_cc::{Algorithm, Snapshot};
+#[cfg(feature = "careful-resume")]
+use fullpipe_cc::SavedParameters;
+use fullpipe_cc::{Algorithm, Config, Snapshot};
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 // quinn has it in a signature of its trait and exports it nowhere.
 use quinn_proto::RttEstimator;
@@ -26,19 +30,54 @@ pub fn controllers_with_seed(
     algorithm: Algorithm,
     seed: u64,
 ) -> Arc<dyn ControllerFactory + Send + Sync> {
-    Arc::new(Factory { algorithm, next_seed: AtomicU64::new(seed) })
+    Arc::new(Factory::new(algorithm, seed))
+}
+
+/// As [`controllers_with_seed`], for one connection over a path whose parameters an earlier one has
+/// left: Careful Resume, RFC 9959. The connection's first path alone begins with them.
+#[cfg(feature = "careful-resume")]
+pub fn controllers_resuming(
+    algorithm: Algorithm,
+    seed: u64,
+    saved: SavedParameters,
+) -> Arc<dyn ControllerFactory + Send + Sync> {
+    Arc::new(Factory { saved: Mutex::new(Some(saved)), ..Factory::new(algorithm, seed) })
 }
 
 #[derive(Debug)]
 struct Factory {
     algorithm: Algorithm,
     next_seed: AtomicU64,
+    /// For the first controller.
+    #[cfg(feature = "careful-resume")]
+    saved: Mutex<Option<SavedParameters>>,
+}
+
+impl Factory {
+    fn new(algorithm: Algorithm, seed: u64) -> Self {
+        Self {
+            algorithm,
+            next_seed: AtomicU64::new(seed),
+            #[cfg(feature = "careful-resume")]
+            saved: Mutex::default(),
+        }
+    }
+
+    fn config(&self) -> Config {
+        let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
+        Config {
+            // A panic while the lock was held leaves the value as it was.
+            #[cfg(feature = "careful-resume")]
+            resume: self.saved.lock().unwrap_or_else(PoisonError::into_inner).take(),
+            ..Config::new(seed)
+        }
+    }
 }
 
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
-        Box::new(QuinnController { path: Path::new(self.algorithm, seed, now, current_mtu) })
+        let path = Path::new(self.algorithm, self.config(), now, current_mtu);
+        Box::new(QuinnController { path })
     }
 }
 

@@ -8,7 +8,11 @@ mod path;
 mod runtime;
 mod socket;
 
+#[cfg(feature = "careful-resume")]
+pub use controller::controllers_resuming;
 pub use controller::{QuinnController, controllers, controllers_with_seed};
+#[cfg(feature = "careful-resume")]
+pub use fullpipe_cc::SavedParameters;
 pub use fullpipe_cc::{Algorithm, Snapshot};
 pub use pacing::{Grant, Pacing, Permit};
 pub use runtime::runtime;

@@ -67,9 +67,13 @@ pub(crate) enum Leave {
 }
 
 impl Path {
-    pub(crate) fn new(algorithm: Algorithm, seed: u64, base: time::Instant, mtu: u16) -> Arc<Self> {
-        let config =
-            Config { smss: u32::from(mtu), transport: Transport::Quic, ..Config::new(seed) };
+    pub(crate) fn new(
+        algorithm: Algorithm,
+        config: Config,
+        base: time::Instant,
+        mtu: u16,
+    ) -> Arc<Self> {
+        let config = Config { smss: u32::from(mtu), transport: Transport::Quic, ..config };
         Self::of(State {
             core: Core::new(algorithm, config, Instant::default()),
             config,
@@ -269,7 +273,7 @@ mod tests {
     fn acks_delay_no_data_after_them_and_are_not_in_flight() {
         let begin = time::Instant::now();
         let rate = Algorithm::Fixed(Rate::from_bytes_per_sec(10_000));
-        let path = Path::new(rate, 1, begin, 1200);
+        let path = Path::new(rate, Config::new(1), begin, 1200);
         let mut now = begin;
         for _ in 0..10_000 {
             now += Duration::from_millis(1);
@@ -291,7 +295,7 @@ mod tests {
     #[test]
     fn an_application_that_has_nothing_to_send_stays_limited_when_small_data_is_acknowledged() {
         let begin = time::Instant::now();
-        let path = Path::new(Algorithm::Bbr3, 1, begin, 1200);
+        let path = Path::new(Algorithm::Bbr3, Config::new(1), begin, 1200);
         for bytes in [1200, 60] {
             path.made(begin, bytes);
             path.have_left(begin, [bytes as usize].into_iter());
@@ -317,7 +321,7 @@ mod tests {
     #[test]
     fn large_acks_that_nobody_acknowledges_keep_few_states_and_stay_few_in_flight() {
         let begin = time::Instant::now();
-        let path = Path::new(Algorithm::Cubic, 1, begin, 1200);
+        let path = Path::new(Algorithm::Cubic, Config::new(1), begin, 1200);
         let at = |ms| begin + Duration::from_millis(ms);
         for ms in 0..10_000 {
             path.made(at(ms), 200);
@@ -341,7 +345,7 @@ mod tests {
     fn a_batch_that_waits_is_not_released_by_an_ack_of_another_that_was_made_with_it() {
         let begin = time::Instant::now();
         let slow = Algorithm::Fixed(Rate::from_bytes_per_sec(10_000));
-        let path = Path::new(slow, 1, begin, 1200);
+        let path = Path::new(slow, Config::new(1), begin, 1200);
         path.made(begin, 2400);
         assert_eq!(path.may_leave(begin), Leave::Now { gone: 0, bytes: 2400 });
         path.have_left(begin, [1200, 1200].into_iter());
@@ -353,7 +357,7 @@ mod tests {
         assert!(matches!(path.may_leave(acked), Leave::At(_)), "it has not left");
 
         // Where nobody asks the socket is not ours.
-        let path = Path::new(slow, 1, begin, 1200);
+        let path = Path::new(slow, Config::new(1), begin, 1200);
         path.made(begin, 2400);
         path.lock().leave_unseen_at(Instant::default());
         assert_eq!(path.lock().core.inflight(), 2400);

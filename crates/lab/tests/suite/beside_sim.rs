@@ -96,3 +96,30 @@ pub(crate) fn silences_and_stops_are_what_the_file_says(backend: BackendChoice) 
     let short = "app = { short_flows = { bytes = \"2MB\", every = \"500ms\" } }\nstop = \"5s\"";
     assert_near(&flow("20s", short), "goodput_mbps", 0.1);
 }
+
+/// 1 MB over 50 Mbit/s and 600 ms by a connection that begins with a BDP that an earlier one left
+/// (RFC 9959): as fast as in the simulator, and in half of the time that it takes without.
+pub(crate) fn a_known_path_is_full_at_once(backend: BackendChoice) {
+    for cc in ["bbr3", "bbr3x", "bbr1"] {
+        let with = |resume: &str| {
+            both(
+                backend,
+                &format!(
+                    "cc = \"{cc}\"\nduration = \"15s\"\n\
+                     path = {{ rate = \"50mbit\", rtt = \"600ms\", buffer = \"1bdp\" }}\n\
+                     flow = [{{ app = {{ bytes = \"1MB\" }}{resume} }}]\n"
+                ),
+            )
+        };
+        let (without, with) = (with(""), with(", resume = { cwnd = \"1bdp\", rtt = \"600ms\" }"));
+        println!(
+            "{cc}: {:?} and {:?} s",
+            figures(&without, "elapsed_s"),
+            figures(&with, "elapsed_s")
+        );
+        assert_near(&with, "elapsed_s", 0.05);
+        assert_eq!(figures(&with, "completed_bytes"), (1e6, 1e6));
+        let (slow, fast) = (figures(&without, "elapsed_s").0, figures(&with, "elapsed_s").0);
+        assert!(fast < 0.5 * slow, "{cc}: {fast} s, and {slow} s without");
+    }
+}

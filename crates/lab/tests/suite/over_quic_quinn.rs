@@ -118,6 +118,11 @@ fn applications_do_what_they_do_in_the_simulator() {
 }
 
 #[test]
+fn a_known_path_is_full_at_once() {
+    beside_sim::a_known_path_is_full_at_once(BackendChoice::QUINN_VIRTUAL);
+}
+
+#[test]
 fn data_goes_up_and_around() {
     beside_sim::data_goes_up_and_around(BackendChoice::QUINN_VIRTUAL, "quic");
 }

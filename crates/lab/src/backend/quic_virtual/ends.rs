@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fullpipe_cc::Instant;
+use fullpipe_cc::{Instant, SavedParameters};
 use fullpipe_noq::TransportSettings;
 use fullpipe_path::{Ecn, IPV4_UDP_HEADER_BYTES};
 use fullpipe_report::observe::FlowSample;
@@ -21,6 +21,8 @@ pub(super) const SERVER_NAME: &str = "flow.localhost";
 pub(super) struct Ends<S: Stack> {
     cc: S::Control,
     seed: u64,
+    /// Parameters for the first connection.
+    saved: Option<SavedParameters>,
     segment: u64,
     settings: TransportSettings,
     /// True if its packets ask for marks.
@@ -54,6 +56,7 @@ impl<S: Stack> Ends<S> {
         Ok(Self {
             cc,
             seed: flow.cc.seed,
+            saved: flow.cc.resume,
             segment: u64::from(flow.cc.smss - OVERHEAD_BYTES),
             settings,
             is_ecn: flow.ecn != Ecn::NotEct,
@@ -110,7 +113,9 @@ impl<S: Stack> Transport for Ends<S> {
             number => stream_seed(self.seed, Stream::Connection, number),
         };
         let mut config = self.client.clone();
-        S::set_control(&mut config, &self.settings, self.cc, seed);
+        // One connection uses what another left, and no other one after it.
+        let saved = self.saved.take();
+        S::set_control(&mut config, &self.settings, self.cc, seed, saved);
         let now = self.times.of(now);
         self.ends[SENDER].connect(now, number, config, SERVER_NAME)?;
         self.opened.store(number + 1, Ordering::Relaxed);

@@ -66,7 +66,7 @@ impl<S: Stack> Backend for QuicVirtual<S> {
     fn has(&self, feature: &Feature) -> bool {
         match feature {
             Feature::Transport(protocol) => *protocol == Protocol::Quic,
-            Feature::Setting(name) => matches!(*name, "extra_rtt" | "jitter"),
+            Feature::Setting(name) => matches!(*name, "extra_rtt" | "jitter" | "resume"),
             // Its handshake gives up where those in real time do.
             Feature::Program | Feature::LongPath | Feature::Graph => false,
             Feature::Algorithm(_)

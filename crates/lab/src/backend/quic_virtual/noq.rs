@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use fullpipe_cc::{Algorithm, Duration, Rate, Snapshot};
-use fullpipe_noq::{CongestionControl, NoqController, TransportSettings};
+use fullpipe_cc::{Algorithm, Duration, Rate, SavedParameters, Snapshot};
+use fullpipe_noq::{CongestionControl, NoqController, TransportSettings, controllers_resuming};
 use fullpipe_path::Ecn;
 use fullpipe_report::observe::FlowSample;
 use fullpipe_scenario::Cc;
@@ -73,8 +73,13 @@ impl Stack for Noq {
         settings: &TransportSettings,
         control: CongestionControl,
         seed: u64,
+        saved: Option<SavedParameters>,
     ) {
-        client.transport_config(Arc::new(settings.noq(control, seed)));
+        let mut config = settings.noq(control, seed);
+        if let Some(saved) = saved {
+            config.congestion_controller_factory(controllers_resuming(control, seed, saved));
+        }
+        client.transport_config(Arc::new(config));
     }
 
     fn endpoint(seed: [u8; 32], server: Option<Arc<ServerConfig>>) -> Endpoint {

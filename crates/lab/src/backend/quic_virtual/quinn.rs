@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use fullpipe_cc::Snapshot;
+use fullpipe_cc::{SavedParameters, Snapshot};
 use fullpipe_noq::TransportSettings;
 use fullpipe_path::Ecn;
-use fullpipe_quinn::{Pacing, Permit, QuinnController};
+use fullpipe_quinn::{Pacing, Permit, QuinnController, controllers_resuming};
 use fullpipe_report::observe::FlowSample;
 use fullpipe_scenario::Cc;
 use fullpipe_traffic::SenderStats;
@@ -66,9 +66,19 @@ impl Stack for Quinn {
         Ok(client)
     }
 
-    fn set_control(client: &mut ClientConfig, settings: &TransportSettings, cc: Cc, seed: u64) {
+    fn set_control(
+        client: &mut ClientConfig,
+        settings: &TransportSettings,
+        cc: Cc,
+        seed: u64,
+        saved: Option<SavedParameters>,
+    ) {
+        let controllers = match (cc.algorithm(), saved) {
+            (Some(ours), Some(saved)) => Some(controllers_resuming(ours, seed, saved)),
+            _ => controllers(cc, seed),
+        };
         // One that does not run here is not let in by `control`.
-        if let Some(controllers) = controllers(cc, seed) {
+        if let Some(controllers) = controllers {
             client.transport_config(Arc::new(sending(settings, controllers)));
         }
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use bytes::Bytes;
-use fullpipe_cc::Snapshot;
+use fullpipe_cc::{SavedParameters, Snapshot};
 use fullpipe_noq::TransportSettings;
 use fullpipe_path::Ecn;
 use fullpipe_report::observe::FlowSample;
@@ -55,12 +55,14 @@ pub(in crate::backend) trait Stack: Sized + Send + Sync + 'static {
     ) -> Result<Self::ServerConfig, RunError>;
     /// The configuration of a flow's clients. The ID of a connection's first packet is `number`.
     fn client(identity: &Identity, number: Arc<AtomicU64>) -> Result<Self::ClientConfig, RunError>;
-    /// Sets a client's congestion control, with the seed of what it draws.
+    /// Sets a client's congestion control, with the seed of what it draws and the parameters that an
+    /// earlier connection left. The stack's own algorithms take none.
     fn set_control(
         client: &mut Self::ClientConfig,
         settings: &TransportSettings,
         control: Self::Control,
         seed: u64,
+        saved: Option<SavedParameters>,
     );
 
     /// An endpoint; `seed` determines the randomness of its connections.

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use fullpipe_bench::peers::{noq, quinn};
 use fullpipe_bench::report::{self, Figure, Outcome};
-use fullpipe_bench::trace::{Core, Entry, Scope, counts, record, replay};
+use fullpipe_bench::trace::{Core, Scope, TimedEvent, counts, record, replay};
 use fullpipe_cc::{Algorithm, Controller, PacketState};
 use gungraun::prelude::*;
 use gungraun::{Callgrind, EntryPoint};
@@ -34,7 +34,7 @@ const CONTROLLER_TARGET: usize = 768;
 #[bench::bbr1(Algorithm::Bbr1, Scope::Cycle, record())]
 #[bench::cubic(Algorithm::Cubic, Scope::Cycle, record())]
 #[bench::reno(Algorithm::Reno, Scope::Cycle, record())]
-fn ack(algorithm: Algorithm, scope: Scope, trace: Vec<Entry>) -> Core {
+fn ack(algorithm: Algorithm, scope: Scope, trace: Vec<TimedEvent>) -> Core {
     black_box(replay(&trace, Core::new(algorithm), scope))
 }
 
@@ -47,35 +47,35 @@ fn ack(algorithm: Algorithm, scope: Scope, trace: Vec<Entry>) -> Core {
 #[bench::bbr1(Algorithm::Bbr1, Scope::Cycle, record())]
 #[bench::cubic(Algorithm::Cubic, Scope::Cycle, record())]
 #[bench::reno(Algorithm::Reno, Scope::Cycle, record())]
-fn send(algorithm: Algorithm, scope: Scope, trace: Vec<Entry>) -> Core {
+fn send(algorithm: Algorithm, scope: Scope, trace: Vec<TimedEvent>) -> Core {
     black_box(replay(&trace, Core::new(algorithm), scope))
 }
 
 #[library_benchmark(config = LibraryBenchmarkConfig::default()
     .tool(Callgrind::default().entry_point(EntryPoint::Custom("*counted_ack*".to_owned()))))]
 #[bench::noq_bbr3(noq::Peer::bbr3(), record())]
-fn ack_noq(peer: noq::Peer, trace: Vec<Entry>) -> noq::Peer {
+fn ack_noq(peer: noq::Peer, trace: Vec<TimedEvent>) -> noq::Peer {
     black_box(replay(&trace, peer, Scope::Cycle))
 }
 
 #[library_benchmark(config = LibraryBenchmarkConfig::default()
     .tool(Callgrind::default().entry_point(EntryPoint::Custom("*counted_send*".to_owned()))))]
 #[bench::noq_bbr3(noq::Peer::bbr3(), record())]
-fn send_noq(peer: noq::Peer, trace: Vec<Entry>) -> noq::Peer {
+fn send_noq(peer: noq::Peer, trace: Vec<TimedEvent>) -> noq::Peer {
     black_box(replay(&trace, peer, Scope::Cycle))
 }
 
 #[library_benchmark(config = LibraryBenchmarkConfig::default()
     .tool(Callgrind::default().entry_point(EntryPoint::Custom("*counted_ack*".to_owned()))))]
 #[bench::quinn_bbr(quinn::Peer::bbr(), record())]
-fn ack_quinn(peer: quinn::Peer, trace: Vec<Entry>) -> quinn::Peer {
+fn ack_quinn(peer: quinn::Peer, trace: Vec<TimedEvent>) -> quinn::Peer {
     black_box(replay(&trace, peer, Scope::Cycle))
 }
 
 #[library_benchmark(config = LibraryBenchmarkConfig::default()
     .tool(Callgrind::default().entry_point(EntryPoint::Custom("*counted_send*".to_owned()))))]
 #[bench::quinn_bbr(quinn::Peer::bbr(), record())]
-fn send_quinn(peer: quinn::Peer, trace: Vec<Entry>) -> quinn::Peer {
+fn send_quinn(peer: quinn::Peer, trace: Vec<TimedEvent>) -> quinn::Peer {
     black_box(replay(&trace, peer, Scope::Cycle))
 }
 

@@ -58,13 +58,13 @@ macro_rules! stack {
             }
         }
 
-        struct Side {
+        struct PeerEnd {
             endpoint: Endpoint,
             connection: Option<(ConnectionHandle, Connection)>,
             remote: SocketAddr,
         }
 
-        impl Side {
+        impl PeerEnd {
             fn take_in(&mut self, now: Instant, datagram: &[u8]) {
                 let mut reply = Vec::new();
                 let ($on, $now, $from, $data, $reply) =
@@ -117,9 +117,9 @@ macro_rules! stack {
             let connection =
                 client_endpoint.connect(start, client, SERVER, "localhost").expect("a connection");
             let mut client =
-                Side { endpoint: client_endpoint, connection: Some(connection), remote: SERVER };
+                PeerEnd { endpoint: client_endpoint, connection: Some(connection), remote: SERVER };
             let server = new(Some(Arc::new(server.expect("a server"))));
-            let mut server = Side { endpoint: server, connection: None, remote: CLIENT };
+            let mut server = PeerEnd { endpoint: server, connection: None, remote: CLIENT };
             let half = Duration::from(RTT) / 2;
             let mut wire: Vec<(Instant, bool, Vec<u8>)> = Vec::new();
             let mut now = start;

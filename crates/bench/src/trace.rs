@@ -49,7 +49,7 @@ pub enum Event {
 
 /// An event with its time.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct TimedEvent {
     /// The event's time, on the trace's own clock.
     pub now: Instant,
     /// The event.
@@ -57,14 +57,14 @@ pub struct Entry {
     is_cruise: bool,
 }
 
-impl Entry {
+impl TimedEvent {
     fn counts_in(&self, scope: Scope) -> bool {
         self.now >= STEADY_FROM && (scope == Scope::Cycle || self.is_cruise)
     }
 }
 
 /// Sends and ACKs of the trace that count in `scope`.
-pub fn counts(trace: &[Entry], scope: Scope) -> (u64, u64) {
+pub fn counts(trace: &[TimedEvent], scope: Scope) -> (u64, u64) {
     trace.iter().filter(|entry| entry.counts_in(scope)).fold((0, 0), |(sends, acks), entry| {
         match entry.event {
             Event::Send => (sends + 1, acks),
@@ -75,7 +75,7 @@ pub fn counts(trace: &[Entry], scope: Scope) -> (u64, u64) {
 }
 
 /// Records the trace: bbr3 over a link that delivers in order and loses one packet.
-pub fn record() -> Vec<Entry> {
+pub fn record() -> Vec<TimedEvent> {
     let mut now = Instant::default();
     let mut cc = Controller::new(Algorithm::Bbr3, Config { smss: PACKET, ..Config::new(1) }, now);
     let mut link_free = now;
@@ -104,7 +104,7 @@ pub fn record() -> Vec<Entry> {
                 ack.lost(&packet);
                 ack.finish();
                 lost = true;
-                trace.push(Entry { now, event: Event::Loss, is_cruise });
+                trace.push(TimedEvent { now, event: Event::Loss, is_cruise });
                 continue;
             }
             for (_, packet) in arrivals.drain(..2) {
@@ -112,11 +112,11 @@ pub fn record() -> Vec<Entry> {
             }
             ack.finish();
             let inflight = cc.inflight();
-            trace.push(Entry { now, event: Event::Ack { inflight }, is_cruise });
+            trace.push(TimedEvent { now, event: Event::Ack { inflight }, is_cruise });
         } else if matches!(cc.can_send(now), SendDecision::Now { .. }) {
             link_free = link_free.max(now) + RATE.time_for(u64::from(PACKET));
             arrivals.push_back((link_free + RTT, cc.on_sent(now, PACKET)));
-            trace.push(Entry { now, event: Event::Send, is_cruise });
+            trace.push(TimedEvent { now, event: Event::Send, is_cruise });
         }
     }
     trace
@@ -165,7 +165,7 @@ fn counted_ack<S: Subject>(
 /// Replays the trace; the events of `scope` go through the functions that callgrind collects in.
 /// Panics if the subject's estimate is far from the trace's rate afterwards: it was not doing its
 /// work.
-pub fn replay<S: Subject>(trace: &[Entry], mut subject: S, scope: Scope) -> S {
+pub fn replay<S: Subject>(trace: &[TimedEvent], mut subject: S, scope: Scope) -> S {
     let mut flight: VecDeque<(S::Time, S::Packet)> = VecDeque::with_capacity(1 << 14);
     let (mut next, mut oldest) = (0, 0);
     for entry in trace {

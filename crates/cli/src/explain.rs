@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// Which flow: its number in the scenario file, from 0 [default: 0]; of a capture or a log its
     /// number by size, from 1, ADDRESS:PORT, or ADDRESS:PORT-ADDRESS:PORT [default: the largest]
     #[arg(long, value_name = "FLOW", value_parser = parse_flow, allow_negative_numbers = true)]
-    flow: Option<Which>,
+    flow: Option<FlowChoice>,
     /// Tell of a flow of this capture: pcap or pcapng, also with gzip or zstd
     #[arg(long, value_name = "CAPTURE", conflicts_with_all = OF_RUNS, conflicts_with_all = PATH_OPTIONS)]
     pcap: Option<PathBuf>,
@@ -84,20 +84,20 @@ const OF_RUNS: [&str; 8] =
 
 /// A flow as an option names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Which {
+enum FlowChoice {
     Number(usize),
     Ends(Choice),
 }
 
-fn parse_flow(text: &str) -> Result<Which, String> {
+fn parse_flow(text: &str) -> Result<FlowChoice, String> {
     // An address has a colon before its port.
     match text.contains(':') {
-        true => text.parse().map(Which::Ends),
-        false => units::parse_count(text).map(Which::Number).map_err(|e| e.to_string()),
+        true => text.parse().map(FlowChoice::Ends),
+        false => units::parse_count(text).map(FlowChoice::Number).map_err(|e| e.to_string()),
     }
 }
 
-impl Which {
+impl FlowChoice {
     /// The number of a flow of a scenario file.
     fn number(flow: Option<&Self>) -> Result<usize, Failure> {
         match flow {
@@ -137,7 +137,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             pcap: args.pcap.as_deref(),
             qlog: args.qlog.as_deref(),
             keys: args.keys.as_deref(),
-            choice: &Which::choice(args.flow.as_ref())?,
+            choice: &FlowChoice::choice(args.flow.as_ref())?,
             report: None,
             json: args.json,
         };
@@ -165,7 +165,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     args.pictures.check()?;
     let (story, run) = match (&args.file, &args.path.scenario) {
-        (Some(file), _) => of_plan(args, file, &plan, Which::number(args.flow.as_ref())?, &stop)?,
+        (Some(file), _) => {
+            of_plan(args, file, &plan, FlowChoice::number(args.flow.as_ref())?, &stop)?
+        }
         (None, Some(file)) => of_plan(args, file, &plan, 0, &stop)?,
         (None, None) => {
             let story = explain::tell(&plan, 0, 0, args.backend, &stop);
@@ -206,7 +208,7 @@ fn check_without_file(args: &Args) -> Result<(), String> {
             ));
         }
         Args { run: Some(_), path: PathArgs { scenario: None, .. }, .. } => "--run",
-        Args { flow: Some(flow), .. } if *flow != Which::Number(0) => "--flow",
+        Args { flow: Some(flow), .. } if *flow != FlowChoice::Number(0) => "--flow",
         _ => return Ok(()),
     };
     Err(format!("{option} needs a scenario file: fullpipe explain FILE.toml {option}"))

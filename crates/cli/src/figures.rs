@@ -68,11 +68,11 @@ struct Results {
 /// The list that is printed when no figure is named.
 #[derive(Serialize)]
 struct List {
-    figures: Vec<Entry>,
+    figures: Vec<ListedFigure>,
 }
 
 #[derive(Serialize)]
-struct Entry {
+struct ListedFigure {
     name: &'static str,
     title: &'static str,
     source: &'static str,
@@ -174,9 +174,9 @@ fn print_json(object: &impl Serialize) -> Result<(), Failure> {
     print(&format!("{}\n", serde_json::to_string(object).map_err(Failure::run)?))
 }
 
-fn entry(figure: &Figure) -> Entry {
+fn entry(figure: &Figure) -> ListedFigure {
     let Figure { name, title, source, .. } = *figure;
-    Entry { name, title, source, over_quic: figure.runs_over(BackendChoice::QUIC) }
+    ListedFigure { name, title, source, over_quic: figure.runs_over(BackendChoice::QUIC) }
 }
 
 fn list() -> String {

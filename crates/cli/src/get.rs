@@ -26,7 +26,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::tun::Tun;
 use crate::{parse_timeout, say};
-use connect::Ways;
+use connect::Connectors;
 use target::{Scheme, Target};
 use transfer::{Job, Transfer};
 
@@ -261,7 +261,7 @@ fn groups(args: &Args, jobs: Vec<Job>) -> Vec<Vec<Job>> {
 
 async fn fetch_all(args: &Args, jobs: Vec<Job>, interrupt: &Interrupt) -> Result<(), Failure> {
     let single = jobs.len() == 1;
-    let ways = Ways::new(args, &jobs)?;
+    let ways = Connectors::new(args, &jobs)?;
     let transfer = Arc::new(Transfer::new(args, &jobs, ways.clone()));
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let mut fetching = JoinSet::new();
@@ -309,7 +309,7 @@ async fn fetch_all(args: &Args, jobs: Vec<Job>, interrupt: &Interrupt) -> Result
 
 /// The first file over one connection, the others over another that resumes its session.
 async fn fetch_resuming(
-    ways: &Ways,
+    ways: &Connectors,
     transfer: &Arc<Transfer>,
     mut group: Vec<Job>,
     early: bool,
@@ -329,7 +329,7 @@ async fn fetch_resuming(
 /// Fetches files over one connection. Ends with the address of the server, and what went wrong. A
 /// connection that will be resumed is kept until the server has given a session.
 async fn fetch_group(
-    ways: &Ways,
+    ways: &Connectors,
     transfer: &Arc<Transfer>,
     jobs: Vec<Job>,
     again: Option<connect::Again>,

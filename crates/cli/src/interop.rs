@@ -216,12 +216,12 @@ fn recipes_own() -> Result<&'static Recipe, Failure> {
 }
 
 /// A folder for runs, that goes with this.
-enum Place {
+enum RunFolder {
     Kept(PathBuf),
     Temporary(tempfile::TempDir),
 }
 
-impl Place {
+impl RunFolder {
     fn path(&self) -> &Path {
         match self {
             Self::Kept(path) => path,
@@ -272,15 +272,15 @@ impl Args {
         Ok(chosen)
     }
 
-    fn place(&self) -> Result<Place, Failure> {
+    fn place(&self) -> Result<RunFolder, Failure> {
         let Some(output) = &self.output else {
-            return Ok(Place::Temporary(tempfile::tempdir().map_err(Failure::run)?));
+            return Ok(RunFolder::Temporary(tempfile::tempdir().map_err(Failure::run)?));
         };
         let wrong =
             |e| Failure::bad_input(format!("cannot use the folder {}: {e}", output.display()));
         let output = std::path::absolute(output).map_err(wrong)?;
         fs::create_dir_all(&output).map_err(wrong)?;
-        Ok(Place::Kept(output))
+        Ok(RunFolder::Kept(output))
     }
 
     /// Runs all, until `stop` is set.

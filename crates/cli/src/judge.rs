@@ -150,7 +150,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         page::check_replaceable(file).map_err(Failure::bad_input)?;
     }
     let baseline = args.baseline.as_ref().map(read_baseline).transpose()?;
-    let given = args.course()?;
+    let given = args.test_path()?;
     let place = args.udp.map_or(ProgramPlace::Namespace, Relay::place);
     match args.server {
         // Before this process has a second thread.
@@ -158,21 +158,21 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         None => program::check(place).map_err(needs_root)?,
     }
     let stop = Interrupt::install()?.flag();
-    let courses = match &given {
-        Some(course) => vec![course],
-        None => judge::courses(args.quick),
+    let test_paths = match &given {
+        Some(test_path) => vec![test_path],
+        None => judge::test_paths(args.quick),
     };
-    let all: u64 = courses.iter().map(|course| course.span_s).sum();
-    say(&format!("judge: {} paths, {all} s in all", courses.len()));
+    let all: u64 = test_paths.iter().map(|test_path| test_path.span_s).sum();
+    say(&format!("judge: {} paths, {all} s in all", test_paths.len()));
     let mut seen = Seen::default();
-    seen.run(args, place, &courses, &stop)?;
+    seen.run(args, place, &test_paths, &stop)?;
     let upwards = given.as_ref().filter(|_| seen.is_up).map(TestPath::upwards);
-    let courses = upwards.as_ref().map_or(courses, |course| vec![course]);
+    let test_paths = upwards.as_ref().map_or(test_paths, |test_path| vec![test_path]);
     let interrupted = stop.load(Ordering::Relaxed);
     if seen.views.is_empty() {
         return Err(Failure::interrupted(true));
     }
-    let judged = Judged::of(&seen.views, &seen.missing, &limits(&courses)?);
+    let judged = Judged::of(&seen.views, &seen.missing, &limits(&test_paths)?);
     let worse = baseline.map(|before| judged.worse_than(&before));
     if let Some(file) = &args.junit {
         page::write_text(file, &judge::junit(&judged)).map_err(Failure::run)?;
@@ -210,7 +210,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 impl Args {
     /// The path of the options in place of ours, where they say any.
-    fn course(&self) -> Result<Option<TestPath>, Failure> {
+    fn test_path(&self) -> Result<Option<TestPath>, Failure> {
         if !self.path.is_any() {
             let option = match (self.path.seed, self.duration) {
                 (Some(_), _) => "--seed",
@@ -230,30 +230,30 @@ impl Args {
         if !(6..=3600).contains(&span_s) {
             return Err(Failure::bad_input("--duration: a verdict takes from 6 s to an hour"));
         }
-        let course = self.path.course(usual, span_s)?;
+        let test_path = self.path.test_path(usual, span_s)?;
         // What is wrong with it is said before anything runs.
-        course.path(false).map_err(|why| Failure::bad_input(format!("the path: {why}")))?;
-        Ok(Some(course))
+        test_path.path(false).map_err(|why| Failure::bad_input(format!("the path: {why}")))?;
+        Ok(Some(test_path))
     }
 }
 
 /// The limits of the checks. Ctrl-C has ended the command, and what there is of it is still judged.
-fn limits(courses: &[&TestPath]) -> Result<Limits, Failure> {
+fn limits(test_paths: &[&TestPath]) -> Result<Limits, Failure> {
     say("judge: our own senders on the same paths");
-    Limits::simulate(courses, &AtomicBool::new(false), |_| ()).map_err(Failure::run)
+    Limits::simulate(test_paths, &AtomicBool::new(false), |_| ()).map_err(Failure::run)
 }
 
 /// Quick verdicts on one sender after the other, by the same limits.
 pub(crate) struct QuickJudge {
-    courses: Vec<&'static TestPath>,
+    test_paths: Vec<&'static TestPath>,
     limits: Limits,
 }
 
 impl QuickJudge {
     pub(crate) fn new() -> Result<Self, Failure> {
-        let courses = judge::courses(true);
-        let limits = limits(&courses)?;
-        Ok(Self { courses, limits })
+        let test_paths = judge::test_paths(true);
+        let limits = limits(&test_paths)?;
+        Ok(Self { test_paths, limits })
     }
 
     /// The verdict on a command with a server of its own at the other end.
@@ -270,7 +270,7 @@ impl QuickJudge {
             ..Args::default()
         };
         let mut seen = Seen::default();
-        seen.run(&args, ProgramPlace::Namespace, &self.courses, stop)?;
+        seen.run(&args, ProgramPlace::Namespace, &self.test_paths, stop)?;
         if stop.load(Ordering::Relaxed) {
             return Err(Failure::interrupted(true));
         }
@@ -320,39 +320,39 @@ struct Seen {
 }
 
 impl Seen {
-    /// Runs the command on all courses, or until `stop` is set.
+    /// Runs the command on all paths, or until `stop` is set.
     fn run(
         &mut self,
         args: &Args,
         place: ProgramPlace,
-        courses: &[&TestPath],
+        test_paths: &[&TestPath],
         stop: &AtomicBool,
     ) -> Result<(), Failure> {
-        for (i, course) in courses.iter().enumerate() {
+        for (i, test_path) in test_paths.iter().enumerate() {
             if stop.load(Ordering::Relaxed) {
-                self.missing.insert(course.name, "it was interrupted".to_owned());
+                self.missing.insert(test_path.name, "it was interrupted".to_owned());
                 continue;
             }
-            if course.company == Competitor::Cubic && args.udp.is_some() {
+            if test_path.company == Competitor::Cubic && args.udp.is_some() {
                 let why = "a relay carries UDP, and has no flow of CUBIC beside it";
-                self.missing.insert(course.name, why.to_owned());
+                self.missing.insert(test_path.name, why.to_owned());
                 continue;
             }
-            let (n, all) = (i + 1, courses.len());
+            let (n, all) = (i + 1, test_paths.len());
             say(&format!(
                 "judge: {n} of {all}: {}: {}, {} s",
-                course.name, course.about, course.span_s
+                test_path.name, test_path.about, test_path.span_s
             ));
-            let runner = Runner { args, place, course, is_up: self.is_up, stop };
+            let runner = Runner { args, place, test_path, is_up: self.is_up, stop };
             let (mut result, path) = runner.run()?;
             if !result.emulator.trusted
                 && result.interrupted
                 && !stop.load(Ordering::Relaxed)
-                && self.repeated_s + course.span_s <= MOST_REPEATED_S
+                && self.repeated_s + test_path.span_s <= MOST_REPEATED_S
             {
                 let why = result.emulator.warning.as_deref().unwrap_or_default();
-                say(&format!("{}: once more: {why}", course.name));
-                self.repeated_s += course.span_s;
+                say(&format!("{}: once more: {why}", test_path.name));
+                self.repeated_s += test_path.span_s;
                 (result, _) = runner.run()?;
             }
             // Whoever cannot be judged here cannot be elsewhere either.
@@ -363,22 +363,22 @@ impl Seen {
                 self.is_up = result.up.payload_bytes > result.down.payload_bytes;
             }
             if let Some(warning) = &result.emulator.warning {
-                say(&format!("{}: not to be trusted: {warning}", course.name));
+                say(&format!("{}: not to be trusted: {warning}", test_path.name));
             }
-            if let Some(why) = self.take(course, result, &path, stop) {
+            if let Some(why) = self.take(test_path, result, &path, stop) {
                 if i == 0 {
                     return Err(Failure::bad_input(why));
                 }
-                self.missing.insert(course.name, why);
+                self.missing.insert(test_path.name, why);
             }
         }
         Ok(())
     }
 
-    /// Keeps what was seen on a course; why it cannot be judged, where that is so.
+    /// Keeps what was seen on a path; why it cannot be judged, where that is so.
     fn take(
         &mut self,
-        course: &TestPath,
+        test_path: &TestPath,
         mut result: ProgramResult,
         path: &program::ProgramPath,
         stop: &AtomicBool,
@@ -394,7 +394,7 @@ impl Seen {
         if let (Some(failed), true) = (failed, active_s < 1.0) {
             return Some(format!("'{name}' ended with {}", failed.in_words()));
         }
-        let least = course.least_s();
+        let least = test_path.least_s();
         if let Some(ended) = ended
             && ended < least
         {
@@ -402,8 +402,8 @@ impl Seen {
                 "the command transferred for {ended:.1} s, and a verdict takes {least:.0} s; give it more to transfer"
             ));
         }
-        let end = course.span_s as f64;
-        self.views.insert(course.name, View::of(&record, path, end, ended.or(cut)));
+        let end = test_path.span_s as f64;
+        self.views.insert(test_path.name, View::of(&record, path, end, ended.or(cut)));
         None
     }
 }

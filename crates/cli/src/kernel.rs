@@ -80,7 +80,7 @@ mod linux {
     use std::time::Duration;
 
     use fullpipe_bpf::arguments;
-    use fullpipe_bpf::kernel::{self, Cost, Counting, Error, Loaded, Options, Verdict};
+    use fullpipe_bpf::kernel::{self, Cost, Counting, Error, Loaded, Options, Severity};
     use fullpipe_figures::kernel::{self as kernel_figures, Campaign, Contender};
     use fullpipe_scenario::KernelCc;
 
@@ -109,7 +109,7 @@ mod linux {
     fn doctor() -> Result<(), Failure> {
         let findings = kernel::doctor();
         print(&findings.iter().map(|finding| format!("{finding}\n")).collect::<String>())?;
-        match findings.iter().any(|finding| finding.verdict == Verdict::Bad) {
+        match findings.iter().any(|finding| finding.verdict == Severity::Bad) {
             true => Err(Failure::run("it cannot be loaded here: BAD above says why")),
             false => Ok(()),
         }

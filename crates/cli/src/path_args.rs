@@ -145,8 +145,8 @@ impl PathArgs {
         })
     }
 
-    /// The path as a course of `fullpipe judge`.
-    pub(crate) fn course(&self, usual: Options, span_s: u64) -> Result<TestPath, Failure> {
+    /// The path as a path of `fullpipe judge`.
+    pub(crate) fn test_path(&self, usual: Options, span_s: u64) -> Result<TestPath, Failure> {
         let options = self.over(usual)?;
         let (name, seed) = (options.name(), options.seed);
         if let Some(network) = options.network {

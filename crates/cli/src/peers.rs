@@ -10,7 +10,7 @@ use clap::Subcommand;
 use fullpipe_cc::Duration;
 use fullpipe_judge::peers::{
     self, Chosen, Installed, Missing, NotInstalled, PathOfPeers, PathPreset, PeerRun, PeersOptions,
-    PeersReport, Sender,
+    PeersReport, SenderRuns,
 };
 use fullpipe_lab::{BackendChoice, RunError, RunOptions, check_machine};
 use fullpipe_report::output::{SCHEMA_VERSION, page, table};
@@ -434,7 +434,7 @@ fn perform(
         }
         if !runs.is_empty() {
             let (name, stack) = (job.name.clone(), job.stack.clone());
-            report.senders.push(Sender { name, stack, runs, verdict });
+            report.senders.push(SenderRuns { name, stack, runs, verdict });
         }
         if stop.load(Ordering::Relaxed) {
             report.interrupted = true;

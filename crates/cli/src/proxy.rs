@@ -24,7 +24,7 @@ use crate::signals::Signals;
 use crate::transport::{self, Connection, Listener, Settings, Transport};
 use crate::tun::Tun;
 use crate::{descriptors, print, say};
-use relay::End;
+use relay::RelayedConnection;
 use totals::Totals;
 
 /// Connections that wait to be accepted.
@@ -295,7 +295,7 @@ impl Proxy {
         let totals = &self.totals;
         let _open = totals.on_accepted();
         let done = async {
-            let near = End::new(near, &totals.retransmitted_to_clients);
+            let near = RelayedConnection::new(near, &totals.retransmitted_to_clients);
             let connected = tokio::select! {
                 connected = self.connect() => connected,
                 error = near.broken() => {
@@ -306,7 +306,7 @@ impl Proxy {
             };
             match connected {
                 Ok(far) => {
-                    let far = End::new(far, &totals.retransmitted_to_target);
+                    let far = RelayedConnection::new(far, &totals.retransmitted_to_target);
                     relay::relay(near, far, totals).await;
                 }
                 Err(error) => {

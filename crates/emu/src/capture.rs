@@ -40,14 +40,14 @@ const HOPS: u8 = 64;
 
 /// An end of a link, which is an interface of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum End {
+pub(crate) enum LinkEnd {
     /// The clients', or the client's.
     Client = 0,
     /// The server's.
     Server = 1,
 }
 
-impl End {
+impl LinkEnd {
     /// The end at which packets of a direction enter.
     pub(crate) fn entry(direction: Direction) -> Self {
         match direction {
@@ -78,7 +78,7 @@ pub struct CaptureReport {
 
 /// A packet and its place.
 struct Packet {
-    end: End,
+    end: LinkEnd,
     /// Since 1970.
     at: time::Duration,
     data: Vec<u8>,
@@ -111,14 +111,14 @@ impl Capture {
     }
 
     /// An IP packet entered or left at an end.
-    pub(crate) fn note(&mut self, end: End, at: Instant, packet: &[u8]) {
+    pub(crate) fn note(&mut self, end: LinkEnd, at: Instant, packet: &[u8]) {
         self.push(end, at, packet);
     }
 
     /// A datagram entered or left at an end. Its headers are made for the file.
     pub(crate) fn note_datagram(
         &mut self,
-        end: End,
+        end: LinkEnd,
         at: Instant,
         (from, to): (SocketAddr, SocketAddr),
         payload: &[u8],
@@ -128,7 +128,7 @@ impl Capture {
         }
     }
 
-    fn push(&mut self, end: End, at: Instant, packet: &[u8]) {
+    fn push(&mut self, end: LinkEnd, at: Instant, packet: &[u8]) {
         let data = frame(packet);
         let at = self.zero + at.since(Instant::default()).into();
         if self.packets.try_send(Packet { end, at, data }).is_err() {

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::capture::End;
+use crate::capture::LinkEnd;
 use crate::clients::Clients;
 use crate::os;
 use crate::{MAX_FLOWS, Rebound};
@@ -100,13 +100,13 @@ impl Ports {
     pub(crate) fn addresses(
         &self,
         flow: usize,
-        end: End,
+        end: LinkEnd,
         back: bool,
     ) -> Option<(SocketAddr, SocketAddr)> {
         let flow = self.flows.get(flow)?;
         let (from, to) = match end {
-            End::Client => (flow.client, self.clients.socket.local_addr().ok()?),
-            End::Server => (flow.address, self.target),
+            LinkEnd::Client => (flow.client, self.clients.socket.local_addr().ok()?),
+            LinkEnd::Server => (flow.address, self.target),
         };
         Some(if back { (to, from) } else { (from, to) })
     }

@@ -13,7 +13,7 @@ use fullpipe_path::{
 };
 use fullpipe_traffic::{Direction, SentPacket};
 
-use crate::capture::{Capture, End};
+use crate::capture::{Capture, LinkEnd};
 use crate::clock::Clock;
 use crate::cross::Cross;
 use crate::endpoints::Endpoints;
@@ -357,7 +357,7 @@ impl Link {
             note(
                 &mut self.capture,
                 &self.ports,
-                (direction, End::entry(direction)),
+                (direction, LinkEnd::entry(direction)),
                 at,
                 flow,
                 &data,
@@ -427,7 +427,7 @@ impl Link {
                 note(
                     &mut self.capture,
                     &self.ports,
-                    (direction, End::exit(direction)),
+                    (direction, LinkEnd::exit(direction)),
                     leaves.unwrap_or(sent),
                     flow,
                     &data,
@@ -524,7 +524,7 @@ fn blind(config: &EmulatorConfig) -> Duration {
 fn note(
     capture: &mut Option<Capture>,
     ports: &Ports,
-    (direction, end): (Direction, End),
+    (direction, end): (Direction, LinkEnd),
     at: Instant,
     flow: usize,
     data: &[u8],

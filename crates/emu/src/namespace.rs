@@ -125,9 +125,9 @@ impl Namespace {
     ///
     /// # Errors
     /// The system has no file for it.
-    pub fn entry(&self) -> Result<Entry, EmuError> {
+    pub fn entry(&self) -> Result<NamespaceHandle, EmuError> {
         let file = self.file.try_clone().map_err(EmuError::io("hold its network namespace"))?;
-        Ok(Entry(file))
+        Ok(NamespaceHandle(file))
     }
 
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
@@ -142,9 +142,9 @@ impl Namespace {
 
 /// A way into a [`Namespace`].
 #[derive(Debug)]
-pub struct Entry(File);
+pub struct NamespaceHandle(File);
 
-impl Entry {
+impl NamespaceHandle {
     /// Moves the calling thread into the namespace for good, with every thread that it starts from
     /// then on.
     ///

@@ -8,7 +8,7 @@ use fullpipe_report::output::plot::{CellTable, Drawing, Kind, Line, Panel};
 use fullpipe_scenario::formulas::percentile;
 
 /// A path on which the amendments are compared, and the figures that show their effect.
-struct Place {
+struct ComparedPath {
     /// Number of the file.
     file: usize,
     /// The value of the axis that chooses the path; of a file with one path nothing.
@@ -26,13 +26,23 @@ const P95: (&str, Value) = ("queue p95, ms", |run| run.figure("queue_ms.p95"));
 const JAIN: (&str, Value) = ("Jain", |run| run.figure("jain"));
 const SHARE: (&str, Value) = ("share, %", |run| 100.0 * run.of_flow(1, "share"));
 
-const PLACES: [Place; 6] = [
-    Place { file: 0, at: &["4 BDP"], title: "One flow, 4 BDP", figures: &[P95, MBIT] },
-    Place { file: 0, at: &["1 % lost"], title: "One flow, 1 % lost, 1 BDP", figures: &[MBIT] },
-    Place { file: 0, at: &["3 % lost"], title: "One flow, 3 % lost, 1 BDP", figures: &[MBIT] },
-    Place { file: 1, at: &["1bdp"], title: "Four flows, 1 BDP", figures: &[P50, JAIN] },
-    Place { file: 1, at: &["4bdp"], title: "Four flows, 4 BDP", figures: &[P50, JAIN] },
-    Place { file: 2, at: &[], title: "Beside CUBIC, 8 BDP", figures: &[SHARE] },
+const PLACES: [ComparedPath; 6] = [
+    ComparedPath { file: 0, at: &["4 BDP"], title: "One flow, 4 BDP", figures: &[P95, MBIT] },
+    ComparedPath {
+        file: 0,
+        at: &["1 % lost"],
+        title: "One flow, 1 % lost, 1 BDP",
+        figures: &[MBIT],
+    },
+    ComparedPath {
+        file: 0,
+        at: &["3 % lost"],
+        title: "One flow, 3 % lost, 1 BDP",
+        figures: &[MBIT],
+    },
+    ComparedPath { file: 1, at: &["1bdp"], title: "Four flows, 1 BDP", figures: &[P50, JAIN] },
+    ComparedPath { file: 1, at: &["4bdp"], title: "Four flows, 4 BDP", figures: &[P50, JAIN] },
+    ComparedPath { file: 2, at: &[], title: "Beside CUBIC, 8 BDP", figures: &[SHARE] },
 ];
 
 /// The value of `bbr3x_without` that leaves those on for which `is_on` is true.
@@ -41,7 +51,7 @@ fn without(is_on: impl Fn(Amendment) -> bool) -> String {
     off.fold(Amendments::NONE, Amendments::with).to_string()
 }
 
-impl Place {
+impl ComparedPath {
     /// The median over the seeds.
     fn value(&self, plays: &[FileRuns], without: &str, value: Value) -> f64 {
         let at: Vec<&str> = self.at.iter().copied().chain([without]).collect();
@@ -85,7 +95,12 @@ pub(super) fn amendments(out: &mut Checks, plays: &[FileRuns]) {
 }
 
 /// The figures of a path, a row for each amendment.
-fn table(place: &Place, plays: &[FileRuns], each: &[[String; 2]], ends: [&str; 2]) -> CellTable {
+fn table(
+    place: &ComparedPath,
+    plays: &[FileRuns],
+    each: &[[String; 2]],
+    ends: [&str; 2],
+) -> CellTable {
     let units: Vec<&str> = place.figures.iter().map(|(unit, _)| *unit).collect();
     let units = units.join("; ");
     let header = [place.title, &format!("all but it: {units}"), &format!("it alone: {units}")];

@@ -48,7 +48,7 @@ pub(super) struct Ground<'a> {
 
 /// The result of the checks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Verdict {
+pub(super) struct CheckResult {
     /// The faults.
     pub(super) wrong: Vec<String>,
     /// The parts that could not be looked at.
@@ -57,7 +57,7 @@ pub(super) struct Verdict {
     pub(super) seen: Vec<String>,
 }
 
-impl Verdict {
+impl CheckResult {
     pub(super) fn into_parts(self) -> (Grade, Vec<String>) {
         match self {
             Self { wrong, .. } if !wrong.is_empty() => (Grade::Failed, wrong),
@@ -74,8 +74,8 @@ impl Verdict {
 }
 
 /// All checks of a case.
-pub(super) fn check(ground: &Ground<'_>) -> Verdict {
-    let mut verdict = Verdict::default();
+pub(super) fn check(ground: &Ground<'_>) -> CheckResult {
+    let mut verdict = CheckResult::default();
     ground.handshakes(&mut verdict);
     let needs_keys = matches!(
         ground.case.kind,
@@ -156,7 +156,7 @@ impl Ground<'_> {
     }
 
     /// The number of handshakes, by the IDs that the server chose, and the version.
-    fn handshakes(&self, verdict: &mut Verdict) {
+    fn handshakes(&self, verdict: &mut CheckResult) {
         let ids: HashSet<&[u8]> = self.initials(true).map(|p| p.source.as_slice()).collect();
         let (found, wanted) = (ids.len(), self.case.handshakes);
         verdict.require(found == wanted, || format!("{found} handshakes in place of {wanted}"));
@@ -171,7 +171,7 @@ impl Ground<'_> {
     }
 
     /// A connection ends without an error.
-    fn closes(&self, verdict: &mut Verdict) {
+    fn closes(&self, verdict: &mut CheckResult) {
         for (trace, is_server) in [(&self.client, false), (&self.server, true)] {
             let opened = trace
                 .from(is_server)
@@ -193,7 +193,7 @@ impl Ground<'_> {
         }
     }
 
-    fn client_hellos(&self, verdict: &mut Verdict) {
+    fn client_hellos(&self, verdict: &mut CheckResult) {
         let begins = |p: &&Packet| {
             let crypto = p.opened.iter().flat_map(|opened| &opened.frames.crypto);
             crypto.into_iter().any(|(offset, data)| *offset == 0 && data.first() == Some(&1))
@@ -205,7 +205,7 @@ impl Ground<'_> {
         verdict.seen.push(format!("{count} ClientHellos"));
     }
 
-    fn chacha20(&self, verdict: &mut Verdict) {
+    fn chacha20(&self, verdict: &mut CheckResult) {
         for known in self.client.connections.iter().filter(|c| c.random.is_some()) {
             let names: Vec<String> =
                 known.offered.iter().map(|suite| format!("{suite:#06x}")).collect();
@@ -220,7 +220,7 @@ impl Ground<'_> {
         verdict.require(used, || "TLS_CHACHA20_POLY1305_SHA256 was not used".to_owned());
     }
 
-    fn stream_limit(&self, verdict: &mut Verdict) {
+    fn stream_limit(&self, verdict: &mut CheckResult) {
         let limits: Vec<u64> =
             self.server.connections.iter().filter_map(|known| known.max_streams).collect();
         let Some(most) = limits.iter().max() else {
@@ -233,7 +233,7 @@ impl Ground<'_> {
         verdict.seen.push(format!("{most} streams at first"));
     }
 
-    fn retry(&self, verdict: &mut Verdict) {
+    fn retry(&self, verdict: &mut CheckResult) {
         let tokens: Vec<&[u8]> = self.retries().map(|p| p.token.as_slice()).collect();
         verdict.require(!tokens.is_empty(), || "the server sent no Retry".to_owned());
         verdict.require(tokens.iter().all(|token| !token.is_empty()), || {
@@ -251,7 +251,7 @@ impl Ground<'_> {
         }
     }
 
-    fn resumption(&self, verdict: &mut Verdict) {
+    fn resumption(&self, verdict: &mut CheckResult) {
         let known: Vec<bool> = self
             .server
             .connections
@@ -271,7 +271,7 @@ impl Ground<'_> {
         }
     }
 
-    fn zero_rtt(&self, verdict: &mut Verdict) {
+    fn zero_rtt(&self, verdict: &mut CheckResult) {
         let sum = |kind| self.client.packets(false, kind).map(|p| p.bytes).sum::<usize>();
         let (early, late) = (sum(PacketType::ZeroRtt), sum(PacketType::OneRtt));
         verdict.require(early > 0, || "the client sent no 0-RTT packet".to_owned());
@@ -281,7 +281,7 @@ impl Ground<'_> {
         verdict.seen.push(format!("{early} bytes in 0-RTT packets, {late} in 1-RTT packets"));
     }
 
-    fn http3(&self, verdict: &mut Verdict) {
+    fn http3(&self, verdict: &mut CheckResult) {
         let mut protocols =
             self.server.connections.iter().filter_map(|known| known.protocol.as_deref());
         match protocols.next() {
@@ -294,7 +294,7 @@ impl Ground<'_> {
         }
     }
 
-    fn key_update(&self, verdict: &mut Verdict) {
+    fn key_update(&self, verdict: &mut CheckResult) {
         for (trace, is_server) in [(&self.client, false), (&self.server, true)] {
             let phases =
                 trace.packets(is_server, PacketType::OneRtt).filter_map(|p| p.opened.as_ref());
@@ -309,7 +309,7 @@ impl Ground<'_> {
         }
     }
 
-    fn ecn(&self, verdict: &mut Verdict) {
+    fn ecn(&self, verdict: &mut CheckResult) {
         for (trace, is_server) in [(&self.client, false), (&self.server, true)] {
             let who = end(is_server);
             let any =
@@ -326,7 +326,7 @@ impl Ground<'_> {
         }
     }
 
-    fn amplification(&self, verdict: &mut Verdict) {
+    fn amplification(&self, verdict: &mut CheckResult) {
         let most = self.server.handshake_bytes.iter().max().copied().unwrap_or_default();
         verdict.require(most >= LEAST_HANDSHAKE_BYTES, || {
             format!("the server's handshake has {most} bytes, fewer than {LEAST_HANDSHAKE_BYTES}: it does not use its certificate chain")
@@ -357,12 +357,12 @@ impl Ground<'_> {
         verdict.seen.push(format!("at most {worst:.2} times what the client had sent"));
     }
 
-    fn ipv6(&self, verdict: &mut Verdict) {
+    fn ipv6(&self, verdict: &mut CheckResult) {
         let fours = self.server.datagrams.iter().filter(|seen| seen.from.is_ipv4()).count();
         verdict.require(fours == 0, || format!("{fours} packets of IPv4"));
     }
 
-    fn version2(&self, verdict: &mut Verdict) {
+    fn version2(&self, verdict: &mut CheckResult) {
         let of = |packets: &mut dyn Iterator<Item = &Packet>| {
             packets.map(|p| p.version).collect::<HashSet<u32>>()
         };
@@ -387,7 +387,7 @@ impl Ground<'_> {
     }
 
     /// The addresses of the client that the server sent to.
-    fn addresses(&self, verdict: &mut Verdict) {
+    fn addresses(&self, verdict: &mut CheckResult) {
         let addresses: HashSet<IpAddr> = self.server.from(true).map(|seen| seen.to.ip()).collect();
         verdict.require(addresses.len() > 1, || {
             "the server used one address of the client alone".to_owned()
@@ -395,7 +395,7 @@ impl Ground<'_> {
     }
 
     /// The server's first packet on a path has a challenge, which the client answers.
-    fn new_paths(&self, verdict: &mut Verdict) {
+    fn new_paths(&self, verdict: &mut CheckResult) {
         let mut known: HashSet<(SocketAddr, SocketAddr)> = HashSet::new();
         let mut asked: HashSet<[u8; 8]> = HashSet::new();
         for seen in self.server.from(true) {
@@ -427,7 +427,7 @@ impl Ground<'_> {
     }
 
     /// The client's first packet on a path of its own choice has another connection ID.
-    fn new_ids(&self, verdict: &mut Verdict) {
+    fn new_ids(&self, verdict: &mut CheckResult) {
         let mut known: HashSet<(SocketAddr, SocketAddr)> = HashSet::new();
         let mut last: Option<&[u8]> = None;
         for seen in self.client.from(false) {

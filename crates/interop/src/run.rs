@@ -84,7 +84,7 @@ pub struct Request<'a> {
 }
 
 /// One end while it runs.
-struct End<'a> {
+struct RunningEnd<'a> {
     name: &'a str,
     dir: PathBuf,
     process: Process,
@@ -139,7 +139,7 @@ pub fn run_case(request: Request<'_>) -> Result<Run, RunError> {
         Ok(client) => client,
         Err(run) => return Ok(run),
     };
-    let mut course = Watch::new(begun);
+    let mut sampler = Watch::new(begun);
     let status = loop {
         if let Some(status) = client.process.poll().map_err(RunError::LostCommand)? {
             break Some(status);
@@ -152,7 +152,7 @@ pub fn run_case(request: Request<'_>) -> Result<Run, RunError> {
             break None;
         }
         let sample = || link.sample();
-        course.look(sample, &mut |progress| {
+        sampler.look(sample, &mut |progress| {
             let delivered = link.sample().downlink.stats.delivered.bytes;
             let done = (delivered as f64 / case.bytes() as f64).min(1.0);
             watch(Progress { done, ..progress });
@@ -208,7 +208,7 @@ fn start_server<'a>(
     host: &str,
     link: &Link,
     stop: &AtomicBool,
-) -> Result<Result<End<'a>, Run>, RunError> {
+) -> Result<Result<RunningEnd<'a>, Run>, RunError> {
     let mut command = end_command(end, case, "server", case.told.0, dir, link)?;
     command.env("LISTEN", format!("{host}:{PORT}"));
     command.env("WWW", dir.join(WWW)).env("CERTS", dir.join(CERTS));
@@ -284,13 +284,13 @@ fn start<'a>(
     name: &'a str,
     dir: &Path,
     inside: impl FnOnce(Command, File) -> Result<io::Result<Process>, RunError>,
-) -> Result<Result<End<'a>, Run>, RunError> {
+) -> Result<Result<RunningEnd<'a>, Run>, RunError> {
     let file = dir.join(OUTPUT);
     let log = File::create(&file)
         .map_err(|e| RunError::Store(format!("{}: {e}", file.display()).into()))?;
     let program = command.get_program().to_string_lossy().into_owned();
     Ok(match inside(command, log)? {
-        Ok(process) => Ok(End { name, dir: dir.to_owned(), process }),
+        Ok(process) => Ok(RunningEnd { name, dir: dir.to_owned(), process }),
         Err(e) => Err(failed(format!("cannot start '{program}' of {name}: {e}"))),
     })
 }

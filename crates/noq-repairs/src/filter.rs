@@ -1,7 +1,7 @@
 //! Filters between noq and a UDP socket.
 //!
-//! What arrives goes through them from the socket up to noq, and what noq sends from noq down to
-//! the socket. [`chain`] alone implements noq's traits for sockets.
+//! Datagrams that arrive go through them from the socket up to noq, and those that noq sends from
+//! noq down to the socket. [`chain`] alone implements noq's traits for sockets.
 
 use std::fmt::Debug;
 use std::io::{self, IoSliceMut};
@@ -98,7 +98,7 @@ struct Chain {
 impl AsyncUdpSocket for Chain {
     fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
         let filters = self.filters.iter().map(|filter| filter.sender()).collect();
-        Box::pin(Sender { socket: self.socket.create_sender(), filters })
+        Box::pin(FilteredSender { socket: self.socket.create_sender(), filters })
     }
 
     fn poll_recv(
@@ -156,12 +156,12 @@ pub(crate) fn keep(
 }
 
 #[derive(Debug)]
-struct Sender {
+struct FilteredSender {
     socket: Pin<Box<dyn UdpSender>>,
     filters: Vec<Box<dyn Outgoing>>,
 }
 
-impl UdpSender for Sender {
+impl UdpSender for FilteredSender {
     fn poll_send(
         mut self: Pin<&mut Self>,
         transmit: &Transmit<'_>,

@@ -140,7 +140,7 @@ pub(crate) struct Batching(pub(crate) Box<dyn AsyncUdpSocket>);
 impl AsyncUdpSocket for Batching {
     fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
         let batch = Batch { socket: self.0.create_sender(), head: None, bytes: Vec::new() };
-        Box::pin(Sender(Shared(Arc::new(Mutex::new(batch)))))
+        Box::pin(BatchSender(Shared(Arc::new(Mutex::new(batch)))))
     }
 
     fn poll_recv(
@@ -182,9 +182,9 @@ impl Shared {
 }
 
 #[derive(Debug)]
-struct Sender(Shared);
+struct BatchSender(Shared);
 
-impl UdpSender for Sender {
+impl UdpSender for BatchSender {
     fn poll_send(
         self: Pin<&mut Self>,
         transmit: &Transmit<'_>,

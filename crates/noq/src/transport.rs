@@ -13,8 +13,8 @@ pub struct TransportSettings {
     /// 2.3 MB, because noq's receiver ends the connection with "too many gaps" once it holds 2048
     /// pieces of a stream: behind a hole, or behind an application that pauses. A QUIC packet has
     /// 1200 bytes or more, of which at least 1150 are data, so these are 2000 pieces at most.
-    /// If packets are known to be larger, 2.5 MB are as safe. The price: one stream carries no
-    /// more than its window a round trip, 460 Mbit/s at 40 ms.
+    /// With packets that are known to be larger, 2.5 MB are as safe. The price: one stream carries
+    /// no more than its window a round trip, 460 Mbit/s at 40 ms.
     pub stream_receive_window: u32,
     /// Bytes that the peer may send on all streams together beyond what was read: 64 MB, so that
     /// one stream's window is what counts and not this.

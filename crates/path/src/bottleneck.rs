@@ -4,7 +4,7 @@ use fullpipe_cc::{Instant, Rate};
 
 use crate::pool::{Key, Pool};
 use crate::probability::RandomSource;
-use crate::queue::{Discipline, Waiting};
+use crate::queue::{Discipline, QueuedPacket};
 use crate::wire::Wire;
 use crate::{Count, DropReason, Queue, QueueConfig, RateConfig};
 
@@ -87,7 +87,7 @@ impl Bottleneck {
     #[inline]
     fn begin(&mut self, pool: &mut Pool, start: Instant) {
         self.state = match self.discipline.dequeue(pool, start) {
-            Some(Waiting { arrived, key, bytes }) => {
+            Some(QueuedPacket { arrived, key, bytes }) => {
                 let packet = &mut pool[key];
                 packet.queued = packet.queued + start.since(arrived);
                 self.wire.carry(u64::from(bytes));

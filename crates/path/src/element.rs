@@ -17,7 +17,7 @@ use crate::token_bucket::TokenBucket;
 use crate::{Count, DropReason, Ecn, ElementConfig, Probability};
 
 /// The result of a packet's entry into an element.
-pub(crate) enum Entry {
+pub(crate) enum EntryResult {
     /// It enters the next element in the same moment.
     Passed,
     /// It comes out later.
@@ -28,7 +28,7 @@ pub(crate) enum Entry {
     Doubled,
 }
 
-impl Entry {
+impl EntryResult {
     #[inline]
     fn unless(dropped: bool, reason: DropReason) -> Self {
         if dropped { Self::Dropped(reason) } else { Self::Passed }
@@ -90,63 +90,65 @@ impl Element {
 
     /// A packet enters. The row has dealt with everything that was due until `now`.
     #[inline]
-    pub(crate) fn enter(&mut self, pool: &mut Pool, now: Instant, key: Key) -> Entry {
+    pub(crate) fn enter(&mut self, pool: &mut Pool, now: Instant, key: Key) -> EntryResult {
         match self {
-            Self::Loss(e) => Entry::unless(e.loses(now), DropReason::RandomLoss),
+            Self::Loss(e) => EntryResult::unless(e.loses(now), DropReason::RandomLoss),
             Self::Bottleneck(e) => match e.enter(pool, now, key) {
-                Ok(()) => Entry::Held,
-                Err(reason) => Entry::Dropped(reason),
+                Ok(()) => EntryResult::Held,
+                Err(reason) => EntryResult::Dropped(reason),
             },
             Self::Delay(e) => {
                 e.enter(now, key);
-                Entry::Held
+                EntryResult::Held
             }
-            Self::Blackhole(e) => Entry::unless(e.swallows(now), DropReason::Blackhole),
+            Self::Blackhole(e) => EntryResult::unless(e.swallows(now), DropReason::Blackhole),
             Self::Corruption(probability, dice) => {
                 pool[key].corrupted |= dice.says(*probability);
-                Entry::Passed
+                EntryResult::Passed
             }
             Self::Marking(probability, dice) => {
                 if dice.says(*probability) {
                     pool.mark(key);
                 }
-                Entry::Passed
+                EntryResult::Passed
             }
             Self::Mangling(probability, dice) => {
                 if dice.says(*probability) {
                     pool[key].header.ecn = Ecn::Ce;
                 }
-                Entry::Passed
+                EntryResult::Passed
             }
             Self::Bleaching(probability, dice) => {
                 if dice.says(*probability) {
                     pool[key].header.ecn = Ecn::NotEct;
                 }
-                Entry::Passed
+                EntryResult::Passed
             }
             Self::Duplication(probability, dice) => {
                 if dice.says(*probability) {
-                    Entry::Doubled
+                    EntryResult::Doubled
                 } else {
-                    Entry::Passed
+                    EntryResult::Passed
                 }
             }
-            Self::Policer(e) => Entry::unless(!e.take(now, pool.bytes(key)), DropReason::Policed),
+            Self::Policer(e) => {
+                EntryResult::unless(!e.take(now, pool.bytes(key)), DropReason::Policed)
+            }
             Self::Shaper(e) => match e.enter(pool, now, key) {
-                Shaped::Passed => Entry::Passed,
-                Shaped::Held => Entry::Held,
-                Shaped::NoRoom => Entry::Dropped(DropReason::TailDrop),
+                Shaped::Passed => EntryResult::Passed,
+                Shaped::Held => EntryResult::Held,
+                Shaped::NoRoom => EntryResult::Dropped(DropReason::TailDrop),
             },
             Self::Reordering(e) => {
                 if e.enter(now, key) {
-                    Entry::Held
+                    EntryResult::Held
                 } else {
-                    Entry::Passed
+                    EntryResult::Passed
                 }
             }
             Self::Aggregation(e) => {
                 e.enter(now, key, pool.bytes(key));
-                Entry::Held
+                EntryResult::Held
             }
         }
     }

@@ -71,7 +71,7 @@ impl<T> Event<T> {
 /// the latest time so far.
 #[derive(Debug)]
 pub struct Path<T> {
-    way: Way<T>,
+    way: Carrier<T>,
     now: Instant,
     /// Only what is counted by the path itself: the rest is filled in for a sample.
     stats: PathStats,
@@ -80,7 +80,7 @@ pub struct Path<T> {
 
 /// The implementation that carries the packets.
 #[derive(Debug)]
-enum Way<T> {
+enum Carrier<T> {
     SimpleLink(SimpleLink<T>),
     Row(ElementChain<T>),
 }
@@ -93,8 +93,8 @@ impl<T: Clone> Path<T> {
     pub fn new(config: &PathConfig) -> Result<Self, ConfigError> {
         config.validate()?;
         let way = match SimpleLink::new(config) {
-            Some(plain) => Way::SimpleLink(plain),
-            None => Way::Row(ElementChain::new(config)),
+            Some(plain) => Carrier::SimpleLink(plain),
+            None => Carrier::Row(ElementChain::new(config)),
         };
         Ok(Self { way, now: Instant::default(), stats: PathStats::default(), log: None })
     }
@@ -119,8 +119,8 @@ impl<T: Clone> Path<T> {
             log.push(Arrival { at: self.now, header });
         }
         match &mut self.way {
-            Way::SimpleLink(plain) => plain.send(self.now, header, payload, &mut self.stats),
-            Way::Row(row) => row.send(self.now, header, payload, &mut self.stats),
+            Carrier::SimpleLink(plain) => plain.send(self.now, header, payload, &mut self.stats),
+            Carrier::Row(row) => row.send(self.now, header, payload, &mut self.stats),
         }
     }
 
@@ -147,8 +147,8 @@ impl<T: Clone> Path<T> {
         }
         self.advance(now);
         match &mut self.way {
-            Way::SimpleLink(plain) => plain.set_rate(self.now, rate),
-            Way::Row(row) => row.set_rate(self.now, rate),
+            Carrier::SimpleLink(plain) => plain.set_rate(self.now, rate),
+            Carrier::Row(row) => row.set_rate(self.now, rate),
         }
     }
 
@@ -157,8 +157,8 @@ impl<T: Clone> Path<T> {
     pub fn set_loss(&mut self, now: Instant, probability: Probability, seed: u64) {
         self.advance(now);
         match &mut self.way {
-            Way::SimpleLink(plain) => plain.set_loss(probability, seed),
-            Way::Row(row) => row.set_loss(probability, seed),
+            Carrier::SimpleLink(plain) => plain.set_loss(probability, seed),
+            Carrier::Row(row) => row.set_loss(probability, seed),
         }
     }
 
@@ -170,8 +170,8 @@ impl<T: Clone> Path<T> {
         packets.validate()?;
         self.advance(now);
         match &mut self.way {
-            Way::SimpleLink(_) => Err(ConfigError::NoReordering),
-            Way::Row(row) => row.set_reordered(packets),
+            Carrier::SimpleLink(_) => Err(ConfigError::NoReordering),
+            Carrier::Row(row) => row.set_reordered(packets),
         }
     }
 
@@ -182,8 +182,8 @@ impl<T: Clone> Path<T> {
     #[inline]
     pub fn next_event(&self) -> Option<Instant> {
         match &self.way {
-            Way::SimpleLink(plain) => plain.next_event(),
-            Way::Row(row) => row.next_event(),
+            Carrier::SimpleLink(plain) => plain.next_event(),
+            Carrier::Row(row) => row.next_event(),
         }
     }
 
@@ -192,15 +192,17 @@ impl<T: Clone> Path<T> {
     pub fn poll(&mut self, now: Instant) -> Option<Event<T>> {
         self.now = self.now.max(now);
         match &mut self.way {
-            Way::SimpleLink(plain) => plain.poll(self.now, &mut self.stats).map(Event::Delivered),
-            Way::Row(row) => row.poll(self.now, &mut self.stats),
+            Carrier::SimpleLink(plain) => {
+                plain.poll(self.now, &mut self.stats).map(Event::Delivered)
+            }
+            Carrier::Row(row) => row.poll(self.now, &mut self.stats),
         }
     }
 
     /// Lets everything happen that is due until `now`.
     pub fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
-        if let Way::Row(row) = &mut self.way {
+        if let Carrier::Row(row) = &mut self.way {
             row.advance(self.now);
         }
     }
@@ -220,8 +222,8 @@ impl<T: Clone> Path<T> {
         (stats.marked, stats.duplicated) = self.marked_and_duplicated();
         stats.inside = self.inside();
         let look = match &self.way {
-            Way::SimpleLink(plain) => plain.look(at),
-            Way::Row(row) => row.look(at),
+            Carrier::SimpleLink(plain) => plain.look(at),
+            Carrier::Row(row) => row.look(at),
         };
         let queue = match look {
             Some((queue, carried, max)) => {
@@ -242,8 +244,8 @@ impl<T: Clone> Path<T> {
     /// packet.
     pub fn elements(&self) -> Vec<ElementStats> {
         match &self.way {
-            Way::SimpleLink(plain) => plain.elements(self.now, &self.stats),
-            Way::Row(row) => row.elements(self.now, self.stats.delivered),
+            Carrier::SimpleLink(plain) => plain.elements(self.now, &self.stats),
+            Carrier::Row(row) => row.elements(self.now, self.stats.delivered),
         }
     }
 
@@ -261,8 +263,8 @@ impl<T: Clone> Path<T> {
 
     fn marked_and_duplicated(&self) -> (Count, Count) {
         match &self.way {
-            Way::SimpleLink(_) => (Count::default(), Count::default()),
-            Way::Row(row) => row.marked_and_duplicated(),
+            Carrier::SimpleLink(_) => (Count::default(), Count::default()),
+            Carrier::Row(row) => row.marked_and_duplicated(),
         }
     }
 }

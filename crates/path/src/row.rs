@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use fullpipe_cc::{Duration, Instant};
 
-use crate::element::{Element, Entry};
+use crate::element::{Element, EntryResult};
 use crate::pool::{Key, Meta, Pool};
 use crate::probability::RandomSource;
 use crate::stats::{Count, ElementStats};
@@ -199,20 +199,20 @@ impl Row {
         for i in first..self.elements.len() {
             let element = &mut self.elements[i];
             let entry = element.enter(&mut self.pool, at, key);
-            if let Entry::Held = entry {
+            if let EntryResult::Held = entry {
                 self.slots[i].exit = element.next_exit().map_or(NEVER, |at| at.min(LAST));
             }
             if self.pool.is_noted() {
                 self.take_notes(i, at);
             }
             match entry {
-                Entry::Passed => {}
-                Entry::Held => return None,
-                Entry::Dropped(reason) => {
+                EntryResult::Passed => {}
+                EntryResult::Held => return None,
+                EntryResult::Dropped(reason) => {
                     self.noted[i].dropped.add(self.pool.bytes(key));
                     return Some(Fate { at, key, dropped: Some(reason) });
                 }
-                Entry::Doubled => self.double(i, at, key),
+                EntryResult::Doubled => self.double(i, at, key),
             }
         }
         Some(Fate { at, key, dropped: None })

@@ -32,7 +32,7 @@ struct Coming<T> {
 
 /// A packet that the wire has not carried yet, the first one being on it.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct PendingPacket {
     arrived: Instant,
     /// The time at which its last bit leaves.
     free: Instant,
@@ -44,7 +44,7 @@ struct Waiting {
 struct Bottleneck {
     wire: Wire,
     limit: QueueLimit,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingPacket>,
     held: Count,
     carried: Count,
     max: Count,
@@ -80,7 +80,7 @@ impl Bottleneck {
         };
         self.wire.carry(u64::from(bytes));
         let free = self.wire.free_at().min(LAST);
-        self.waiting.push_back(Waiting { arrived: now, free, bytes });
+        self.waiting.push_back(PendingPacket { arrived: now, free, bytes });
         Some((free, start.since(now)))
     }
 

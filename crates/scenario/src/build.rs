@@ -13,7 +13,7 @@ use super::input::Traces;
 use super::needs::{needs_of_flow, needs_of_path};
 use super::program::ProgramFlow;
 use super::routes::{Routes, ends};
-use super::schema::{Document, FlowTable, Sender};
+use super::schema::{Document, FlowSender, FlowTable};
 use super::{Cc, Feature, MAX_FLOWS, MAX_NAME, MAX_ROWS, Need, Receiver};
 
 /// A run to carry out: links and flows, and its duration.
@@ -83,7 +83,7 @@ pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wron
         let program = ProgramFlow::of(doc, table, &field)?.map(Arc::new);
         let cc = match (&program, table.cc.as_ref().or(doc.cc.as_ref())) {
             (Some(_), _) => Cc::Foreign,
-            (None, Some(Sender::Cc(cc))) => *cc,
+            (None, Some(FlowSender::Cc(cc))) => *cc,
             (None, _) => {
                 let why = "no algorithm; write cc = \"bbr3\" here or at the top";
                 return Err(Wrong::new(&field, why));

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::error::Wrong;
 use super::needs::settings;
-use super::schema::{Document, FlowTable, Sender};
+use super::schema::{Document, FlowSender, FlowTable};
 use crate::suggest::did_you_mean;
 
 /// The places that a template may have.
@@ -66,7 +66,7 @@ impl ProgramFlow {
     pub(super) fn of(doc: &Document, flow: &FlowTable, field: &str) -> Result<Option<Self>, Wrong> {
         let (table, name, its_field) = match (&flow.program, flow.cc.as_ref().or(doc.cc.as_ref())) {
             (Some(table), _) => (table, None, format!("{field}.program")),
-            (None, Some(Sender::Program(name))) => {
+            (None, Some(FlowSender::Program(name))) => {
                 let Some(table) = doc.program.get(name) else {
                     let meant = did_you_mean(name, doc.program.keys().map(String::as_str));
                     let why = format!(

@@ -25,7 +25,7 @@ pub(super) struct Document {
     /// For people.
     pub(super) about: Option<String>,
     /// The algorithm of flows that name none.
-    pub(super) cc: Option<Sender>,
+    pub(super) cc: Option<FlowSender>,
     /// Programs that flows name instead of an algorithm.
     #[serde(default)]
     pub(super) program: BTreeMap<String, ProgramTable>,
@@ -73,14 +73,14 @@ impl<'de> Deserialize<'de> for AtTheTop {
 
 /// Sender of a flow's data.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Sender {
+pub(super) enum FlowSender {
     /// An algorithm.
     Cc(Cc),
     /// One of the file's programs, written `program:NAME`.
     Program(String),
 }
 
-impl<'de> Deserialize<'de> for Sender {
+impl<'de> Deserialize<'de> for FlowSender {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         match text.strip_prefix("program:") {
@@ -191,7 +191,7 @@ pub(super) struct RateStep {
 pub(super) struct FlowTable {
     /// The name of the group in expectations and results; the algorithm's when it is not said.
     pub(super) name: Option<String>,
-    pub(super) cc: Option<Sender>,
+    pub(super) cc: Option<FlowSender>,
     #[serde(default = "one")]
     pub(super) count: u64,
     pub(super) start: Option<Time>,

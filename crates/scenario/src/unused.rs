@@ -7,7 +7,7 @@ use fullpipe_cc::{Algorithm, Amendments};
 
 use super::Cc;
 use super::error::Wrong;
-use super::schema::{Document, FlowTable, Sender};
+use super::schema::{Document, FlowSender, FlowTable};
 
 /// The settings of all runs, by their fields: whether any run uses one, and what it is for.
 #[derive(Default)]
@@ -34,7 +34,7 @@ impl Settings {
 /// The settings that a flow has, whether its algorithm has them, and whose they are.
 fn of_flow(doc: &Document, table: &FlowTable) -> Vec<(&'static str, bool, &'static str)> {
     let algorithm = match table.cc.as_ref().or(doc.cc.as_ref()) {
-        Some(Sender::Cc(cc)) if table.program.is_none() => Cc::algorithm(*cc),
+        Some(FlowSender::Cc(cc)) if table.program.is_none() => Cc::algorithm(*cc),
         _ => None,
     };
     // What other people's algorithms have is told by their backends.

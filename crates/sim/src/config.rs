@@ -196,9 +196,9 @@ pub enum SimError {
 /// directions.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Route {
-    /// Those of its data.
+    /// The links of its data.
     pub there: Vec<usize>,
-    /// Those of its ACKs, and of what the receiver asks for.
+    /// The links of its ACKs, and of what the receiver asks for.
     pub back: Vec<usize>,
 }
 
@@ -269,7 +269,7 @@ pub enum ReceiveWindow {
     },
 }
 
-/// Who turns the controller's pacing rate into departure times.
+/// The party that turns the controller's pacing rate into departure times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PacedBy {
     /// The controller, [`fullpipe_cc::Controller::can_send`], whose bursts are small.
@@ -282,7 +282,7 @@ pub enum PacedBy {
 /// The rule by which a TCP segment counts as lost after later ones have arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reordering {
-    /// By time, in a window that adapts to the reordering seen: RACK, RFC 8985, as in Linux.
+    /// Time, in a window that adapts to the reordering seen: RACK, RFC 8985, as in Linux.
     #[default]
     Rack,
     /// After three later ones, or 9/8 of a round trip, whatever was seen: RFC 9002 section 6.1.

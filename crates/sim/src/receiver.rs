@@ -64,8 +64,8 @@ struct Counted {
 }
 
 impl Counted {
-    /// What comes later than so many others is counted: without it the field would seem to be
-    /// cleared.
+    /// Packets that come later than so many others are counted: without them the field would seem
+    /// to be cleared.
     const KEPT: u64 = 1024;
 
     /// Notes a packet; true if it is to be counted.

@@ -108,7 +108,7 @@ pub(crate) struct Sender {
     max_data: u64,
     /// The transport's own pacer, in place of the core's.
     pacer: Option<Box<NoqPacer>>,
-    /// If its packets are ECN-capable.
+    /// The validation of ECN; `None` for packets that are not ECN-capable.
     ecn: Option<Box<Validation>>,
     /// Packets that arrived with CE, as far as ACKs said.
     ce_packets: u64,

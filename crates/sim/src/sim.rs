@@ -18,8 +18,26 @@ use crate::packet::{Data, Up};
 use crate::timers::{NEVER, Timers};
 use graph::Graph;
 
-/// Flows of cross traffic are numbered from here.
-const CROSS: u32 = 1 << 31;
+/// The kinds of packets that links tell apart, each with the number of its first flow or source: a
+/// queue for each flow goes by these numbers.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+enum Numbered {
+    /// A flow's data, or its ACKs where these alone use the link.
+    Flow = 0,
+    /// Cross traffic, or data of a flow that goes up.
+    Cross = 1 << 31,
+    /// Packets that answer a flow's data.
+    Answers = (1 << 31) + (1 << 30),
+}
+
+impl Numbered {
+    /// The number in the header of a packet of the flow, or source, `i`.
+    #[inline]
+    const fn number(self, i: u32) -> u32 {
+        self as u32 + i
+    }
+}
 
 /// The timers of a flow.
 #[derive(Clone, Copy, Debug)]

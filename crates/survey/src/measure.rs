@@ -69,10 +69,10 @@ impl Values {
 }
 
 /// The place of a value.
-type Place = fn(&mut Values) -> &mut Option<f64>;
+type ValueField = fn(&mut Values) -> &mut Option<f64>;
 
 /// The places of all.
-const PLACES: [Place; 8] = [
+const PLACES: [ValueField; 8] = [
     |v| &mut v.goodput_mbps,
     |v| &mut v.queue_ms_p50,
     |v| &mut v.queue_ms_p95,
@@ -84,7 +84,7 @@ const PLACES: [Place; 8] = [
 ];
 
 /// A metric's term in an expectation, and the place of its value.
-type Asked = (&'static str, Place);
+type Asked = (&'static str, ValueField);
 
 fn asked(case: &Case) -> Vec<Asked> {
     let mut all: Vec<Asked> = vec![

@@ -55,9 +55,9 @@ pub enum Ended {
 /// The results of a survey.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Outcomes {
-    /// Those of runs that came to their end, by path and then in the order of the algorithms.
+    /// Results of the runs that came to their end, by path and then in the order of the algorithms.
     pub done: Vec<Outcome>,
-    /// Those that did not.
+    /// Runs that did not come to their end.
     pub failed: Vec<Failed>,
     /// True if somebody stopped it before its end.
     pub interrupted: bool,

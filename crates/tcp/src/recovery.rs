@@ -24,7 +24,7 @@ struct Undo {
 
 /// A verdict on an episode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum EpisodeVerdict {
     /// Nothing is known, or it was right.
     None,
     /// Nothing was lost.
@@ -136,8 +136,10 @@ impl Recovery {
     }
 
     /// Steps 2 and 3 of RFC 5682 section 3.1.
-    pub(crate) fn on_evidence(&mut self, evidence: Evidence) -> Verdict {
-        let (Some(frto), Some(episode)) = (self.frto, self.episode) else { return Verdict::None };
+    pub(crate) fn on_evidence(&mut self, evidence: Evidence) -> EpisodeVerdict {
+        let (Some(frto), Some(episode)) = (self.frto, self.episode) else {
+            return EpisodeVerdict::None;
+        };
         let advanced = evidence.una > evidence.prior_una;
         match frto {
             Frto::First => {
@@ -151,13 +153,13 @@ impl Recovery {
             // 3 b: an original from before the timeout has arrived.
             Frto::Second { .. } if evidence.original.is_some_and(|end| end <= episode.end) => {
                 (self.frto, self.undo, self.episode) = (None, None, None);
-                return Verdict::SpuriousTimeout;
+                return EpisodeVerdict::SpuriousTimeout;
             }
             // 3 a: nothing of what was under way has.
             Frto::Second { .. } if advanced || evidence.is_duplicate => self.frto = None,
             Frto::Second { .. } => {}
         }
-        Verdict::None
+        EpisodeVerdict::None
     }
 
     /// A lost segment was sent again, when this end's clock was at `clock`.
@@ -172,8 +174,8 @@ impl Recovery {
     /// A DSACK: `span` arrived twice. If it covers copies of this recovery, these and their
     /// originals did (RFC 3708); if it does not, the network has doubled a packet, or a probe was
     /// not needed, which says nothing of the losses.
-    pub(crate) fn on_dsack(&mut self, span: Span) -> Verdict {
-        let Some(undo) = &mut self.undo else { return Verdict::None };
+    pub(crate) fn on_dsack(&mut self, span: Span) -> EpisodeVerdict {
+        let Some(undo) = &mut self.undo else { return EpisodeVerdict::None };
         let mut counted = false;
         let mut place = span.start;
         while let Some((&start, (end, count))) = undo.copies.range_mut(place..span.end).next() {
@@ -187,10 +189,10 @@ impl Recovery {
         }
         let is_open = !undo.copies.is_empty() || undo.is_timeout && self.episode.is_some();
         if !counted || is_open {
-            return Verdict::None;
+            return EpisodeVerdict::None;
         }
         (self.undo, self.episode, self.frto) = (None, None, None);
-        Verdict::Spurious
+        EpisodeVerdict::Spurious
     }
 
     /// SND.UNA moved to `una` by an ACK that echoes `echo`; whether the episode is over, and the
@@ -205,24 +207,24 @@ impl Recovery {
         una: u64,
         echo: Option<u32>,
         repeated: bool,
-    ) -> (bool, Verdict) {
-        let Some(episode) = self.episode else { return (false, Verdict::None) };
+    ) -> (bool, EpisodeVerdict) {
+        let Some(episode) = self.episode else { return (false, EpisodeVerdict::None) };
         let ended = una >= episode.end;
         let is_original = self.is_original(echo);
         let first_copy = self.undo.as_ref().map(|undo| undo.first_copy);
         let was_idle = first_copy == Some(None) && !repeated;
         let verdict = match episode.is_timeout {
-            true if is_original => Verdict::SpuriousTimeout,
-            false if ended && (is_original || was_idle) => Verdict::Spurious,
-            _ => Verdict::None,
+            true if is_original => EpisodeVerdict::SpuriousTimeout,
+            false if ended && (is_original || was_idle) => EpisodeVerdict::Spurious,
+            _ => EpisodeVerdict::None,
         };
-        if verdict != Verdict::None {
+        if verdict != EpisodeVerdict::None {
             self.undo = None;
         } else if episode.is_timeout && first_copy.flatten().is_some() {
             // The first ACK has decided.
             self.undo = None;
         }
-        if ended || verdict != Verdict::None {
+        if ended || verdict != EpisodeVerdict::None {
             (self.episode, self.frto) = (None, None);
         }
         (ended, verdict)

@@ -62,7 +62,7 @@ impl fmt::Display for Disturbance {
 /// Observation of the machine from its start to [`Watch::end`].
 pub struct Watch {
     begun: Instant,
-    before: Times,
+    before: CpuTimes,
     own: Duration,
     over: Arc<AtomicBool>,
     lateness: JoinHandle<Vec<Duration>>,
@@ -82,14 +82,14 @@ impl Watch {
             }
             all
         });
-        Self { begun: Instant::now(), before: Times::now(), own: own_time(), over, lateness }
+        Self { begun: Instant::now(), before: CpuTimes::now(), own: own_time(), over, lateness }
     }
 
     /// Ends it. Processes that the test started must have been awaited, or they count as other
     /// programs.
     pub fn end(self) -> Disturbance {
         let wall = self.begun.elapsed().as_secs_f64().max(1e-3);
-        let (after, own) = (Times::now(), own_time().saturating_sub(self.own));
+        let (after, own) = (CpuTimes::now(), own_time().saturating_sub(self.own));
         self.over.store(true, Ordering::Relaxed);
         let mut late = self.lateness.join().expect("no panic");
         late.sort();
@@ -106,7 +106,7 @@ impl Watch {
 
 /// Seconds of all processors (proc_stat(5)).
 #[derive(Clone, Copy)]
-struct Times {
+struct CpuTimes {
     /// Of programs, in user mode and in the kernel; without interrupts, which a test's packets
     /// cause.
     busy: f64,
@@ -114,7 +114,7 @@ struct Times {
     all: f64,
 }
 
-impl Times {
+impl CpuTimes {
     fn now() -> Self {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100) as f64;

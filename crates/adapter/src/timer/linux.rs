@@ -32,13 +32,13 @@ impl AsRawFd for Fd {
 }
 
 /// Wakers by deadline and timer number; the number distinguishes timers with the same deadline.
-type Waiting = BTreeMap<(Instant, u64), Waker>;
+type WakersByDeadline = BTreeMap<(Instant, u64), Waker>;
 
 /// The timers of one endpoint.
 #[derive(Debug)]
 pub(super) struct Timers {
     fd: Arc<TimerFd>,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WakersByDeadline>,
     next: AtomicU64,
 }
 
@@ -55,7 +55,7 @@ impl Timers {
         Ok(timers)
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, WakersByDeadline> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use fullpipe_bpf::arguments::{self, Handle};
-use fullpipe_bpf::kernel::{self, Error, Verdict};
+use fullpipe_bpf::kernel::{self, Error, Severity};
 
 /// BBRv3 for the TCP of this machine's kernel, Linux 6.4 or later. Needs root
 #[derive(Parser, Debug)]
@@ -60,7 +60,7 @@ fn run(command: &Command) -> Result<String, Error> {
         Command::Check => {
             kernel::check()?;
             let findings = kernel::doctor().into_iter();
-            let wrong = findings.filter(|finding| finding.verdict != Verdict::Good);
+            let wrong = findings.filter(|finding| finding.verdict != Severity::Good);
             let lines = wrong.map(|finding| format!("{finding}\n"));
             format!("this kernel can have it\n{}", lines.collect::<String>())
         }

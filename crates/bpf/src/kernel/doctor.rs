@@ -16,7 +16,7 @@ const STATE: u64 = 8_192;
 
 /// The weight of a [`Finding`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Severity {
     /// As it should be.
     Good,
     /// It works, and not as well as it could.
@@ -29,7 +29,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Its weight.
-    pub verdict: Verdict,
+    pub verdict: Severity,
     /// The finding and what would be right, in one line.
     pub text: String,
 }
@@ -37,24 +37,24 @@ pub struct Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = match self.verdict {
-            Verdict::Good => "good",
-            Verdict::Poor => "poor",
-            Verdict::Bad => "BAD ",
+            Severity::Good => "good",
+            Severity::Poor => "poor",
+            Severity::Bad => "BAD ",
         };
         write!(f, "{word}  {}", self.text)
     }
 }
 
 fn good(text: impl Into<String>) -> Finding {
-    Finding { verdict: Verdict::Good, text: text.into() }
+    Finding { verdict: Severity::Good, text: text.into() }
 }
 
 fn poor(text: impl Into<String>) -> Finding {
-    Finding { verdict: Verdict::Poor, text: text.into() }
+    Finding { verdict: Severity::Poor, text: text.into() }
 }
 
 fn bad(text: impl Into<String>) -> Finding {
-    Finding { verdict: Verdict::Bad, text: text.into() }
+    Finding { verdict: Severity::Bad, text: text.into() }
 }
 
 /// Looks at the kernel, at the rights of this process and at the settings of this network
@@ -217,7 +217,7 @@ mod tests {
     fn a_name_that_another_has_is_not_taken_for_ours() {
         let names = ["reno".to_owned(), "bbr3".to_owned()];
         let [finding] = &of_names(&names, Some(&Status::default()))[..] else { panic!("one") };
-        assert_eq!(finding.verdict, Verdict::Poor);
+        assert_eq!(finding.verdict, Severity::Poor);
         assert!(finding.text.contains("--name"), "{finding}");
         assert_eq!(of_names(&names[..1], Some(&Status::default())), []);
     }

@@ -31,7 +31,7 @@ use libbpf_rs::{ErrorKind, Iter, Link, MapCore, MapHandle, ObjectBuilder, OpenOb
 pub use connection::Connection;
 pub use cost::{Cost, Counting};
 pub use default::{PutBack, put_back_left_over};
-pub use doctor::{Finding, Verdict, doctor};
+pub use doctor::{Finding, Severity, doctor};
 pub use error::Error;
 pub use inventory::Held;
 pub use status::{Program, Status, status};

@@ -11,7 +11,7 @@
 //! queue that marks by RFC 3168 cannot be told from another by its marks; [`classic`] tells it by
 //! the delays that come with them.
 //!
-//! Where the draft leaves a choice, this is what was chosen: losses are answered as Reno does;
+//! Choices that the draft leaves: losses are answered as Reno does;
 //! alpha is 1 at first (RFC 8257 section 3.3), so that the first mark halves the window of slow
 //! start; slow start has HyStart++ (RFC 9406); virtual round trips count from the end of slow start
 //! on; before the first sample the initial window is paced as over 25 ms.

@@ -39,7 +39,7 @@ pub(super) struct Again {
 
 /// The ways to the servers of some files.
 #[derive(Clone)]
-pub(super) struct Ways {
+pub(super) struct Connectors {
     quic: Option<Connector>,
     tcp: Option<Dialer>,
     /// Attempts after the first that failed for now.
@@ -59,7 +59,7 @@ impl From<Failure> for NotConnected {
     }
 }
 
-impl Ways {
+impl Connectors {
     /// Those that the files need.
     pub(super) fn new(args: &Args, jobs: &[Job]) -> Result<Self, Failure> {
         let needs = |scheme| jobs.iter().any(|job| job.target.scheme == scheme);

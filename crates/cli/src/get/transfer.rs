@@ -14,7 +14,7 @@ use hyper::header::RANGE;
 use hyper::{HeaderMap, StatusCode};
 
 use super::Args;
-use super::connect::{Answer, FetchError, Server, Ways};
+use super::connect::{Answer, Connectors, FetchError, Server};
 use super::fields;
 use super::output::Output;
 use super::partial::Start;
@@ -73,7 +73,7 @@ impl Found {
 
 /// Properties that all files share.
 pub(super) struct Transfer {
-    ways: Ways,
+    ways: Connectors,
     /// The user's own fields.
     fields: HeaderMap,
     /// Redirects of one file that are followed.
@@ -85,7 +85,7 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    pub(super) fn new(args: &Args, jobs: &[Job], ways: Ways) -> Self {
+    pub(super) fn new(args: &Args, jobs: &[Job], ways: Connectors) -> Self {
         let to_stdout = jobs.iter().any(|job| job.path == Path::new("-"));
         Self {
             ways,

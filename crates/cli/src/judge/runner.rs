@@ -17,7 +17,7 @@ use crate::link::cannot_run;
 pub(super) struct Runner<'a> {
     pub(super) args: &'a Args,
     pub(super) place: ProgramPlace,
-    pub(super) course: &'a TestPath,
+    pub(super) test_path: &'a TestPath,
     /// True if the command's data goes up.
     pub(super) is_up: bool,
     pub(super) stop: &'a AtomicBool,
@@ -26,7 +26,7 @@ pub(super) struct Runner<'a> {
 impl Runner<'_> {
     /// The result, with a record of all packets, and the path.
     pub(super) fn run(&self) -> Result<(ProgramResult, ProgramPath), Failure> {
-        let path = self.course.path(self.is_up).map_err(Failure::run)?;
+        let path = self.test_path.path(self.is_up).map_err(Failure::run)?;
         let on = |copy: u16| {
             let port = |word: &OsString| with_port(word, SERVER_PORT + copy);
             let command: Vec<OsString> = self.args.command.iter().map(port).collect();
@@ -36,7 +36,7 @@ impl Runner<'_> {
             Some(_) => on(0),
             None => Beside { command: self.args.command.clone(), server: None },
         };
-        let beside = match (self.course.company, &self.args.server) {
+        let beside = match (self.test_path.company, &self.args.server) {
             (Competitor::Itself, None) => vec![Beside { command: command.clone(), server: None }],
             // One whose port cannot be chosen serves both.
             (Competitor::Itself, Some(line)) if on(1).server.as_ref() == Some(line) => {
@@ -45,7 +45,7 @@ impl Runner<'_> {
             (Competitor::Itself, Some(_)) => vec![on(1)],
             _ => Vec::new(),
         };
-        let rival = match (self.course.company, self.is_up) {
+        let rival = match (self.test_path.company, self.is_up) {
             (Competitor::Cubic, true) => Some(CompetingDirection::Up),
             (Competitor::Cubic, false) => Some(CompetingDirection::Down),
             _ => None,
@@ -65,7 +65,7 @@ impl Runner<'_> {
             stop: &over,
             address: &mut |_| (),
             watch: &mut |progress| {
-                let is_over = progress.elapsed >= self.course.span();
+                let is_over = progress.elapsed >= self.test_path.span();
                 if is_over || self.stop.load(Ordering::Relaxed) {
                     over.store(true, Ordering::Relaxed);
                 }

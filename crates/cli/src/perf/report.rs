@@ -20,9 +20,9 @@ pub(super) struct Report {
     pub(super) idle_rtt_ms: f64,
     /// From the transport's taking of a block's first byte until it was read: the answer time less
     /// half of `idle_rtt_ms`.
-    pub(super) latency_ms: Option<Times>,
+    pub(super) latency_ms: Option<Percentiles>,
     /// Until the block's answer arrived.
-    pub(super) answer_ms: Option<Times>,
+    pub(super) answer_ms: Option<Percentiles>,
     pub(super) retransmitted_segments: u64,
     pub(super) intervals: Vec<Interval>,
     /// True if it was ended before its time.
@@ -31,7 +31,7 @@ pub(super) struct Report {
 
 /// A distribution, in milliseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub(super) struct Times {
+pub(super) struct Percentiles {
     pub(super) p50: f64,
     pub(super) p95: f64,
     pub(super) p99: f64,
@@ -69,7 +69,7 @@ pub(super) fn mbps(bytes: u64, time: Duration) -> f64 {
     }
 }
 
-impl Times {
+impl Percentiles {
     /// Of nanoseconds, less `less`; `None` when nothing was measured.
     pub(super) fn of(nanos: &Histogram<u64>, less: Duration) -> Option<Self> {
         let ms = |nanos: u64| Duration::from_nanos(nanos).saturating_sub(less).as_secs_f64() * 1e3;
@@ -105,7 +105,7 @@ impl Display for Report {
         writeln!(f, "retransmitted    {} segments", self.retransmitted_segments)?;
         write!(f, "idle round trip  {:.2} ms", self.idle_rtt_ms)?;
         for (name, times) in [("latency", self.latency_ms), ("answer", self.answer_ms)] {
-            let Some(Times { p50, p95, p99, max }) = times else { continue };
+            let Some(Percentiles { p50, p95, p99, max }) = times else { continue };
             write!(
                 f,
                 "\n{name:<15}  p50 {p50:.1} ms, p95 {p95:.1} ms, p99 {p99:.1} ms, max {max:.1} ms"

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use tokio::time::{interval_at, sleep_until, timeout};
 
 use super::message::{self, Amount, BLOCK_BYTES, Message, Messages};
-use super::report::{Interval, Report, Times, mbps};
+use super::report::{Interval, Percentiles, Report, mbps};
 use crate::transport::Connection;
 
 /// Round trips before the data, of which the shortest counts.
@@ -71,8 +71,8 @@ pub(super) async fn send(
         seconds: seconds.as_secs_f64(),
         goodput_mbps: mbps(data.read, seconds),
         idle_rtt_ms: idle_rtt.as_secs_f64() * 1e3,
-        latency_ms: Times::of(&data.all, idle_rtt / 2),
-        answer_ms: Times::of(&data.all, Duration::ZERO),
+        latency_ms: Percentiles::of(&data.all, idle_rtt / 2),
+        answer_ms: Percentiles::of(&data.all, Duration::ZERO),
         retransmitted_segments: connection.retransmitted_segments()?,
         intervals: data.intervals,
         interrupted: interrupted.is_some(),
@@ -215,7 +215,8 @@ impl Data {
         let now = self.begun.elapsed();
         let (bytes, start) = self.counted;
         let mut interval = Interval::new(start, now, self.read - bytes);
-        interval.latency_p50_ms = Times::of(&self.recent, self.way_back).map(|times| times.p50);
+        interval.latency_p50_ms =
+            Percentiles::of(&self.recent, self.way_back).map(|times| times.p50);
         self.recent.reset();
         self.counted = (self.read, now);
         self.intervals.push(interval);

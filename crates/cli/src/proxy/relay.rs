@@ -12,13 +12,13 @@ const CHUNK: usize = 64 << 10;
 
 /// A connection that is reset when it is dropped before its end, whose segments that were sent
 /// again count in `repeated`.
-pub(super) struct End<'t> {
+pub(super) struct RelayedConnection<'t> {
     connection: Connection,
     repeated: &'t AtomicU64,
     is_over: bool,
 }
 
-impl<'t> End<'t> {
+impl<'t> RelayedConnection<'t> {
     pub(super) fn new(connection: Connection, repeated: &'t AtomicU64) -> Self {
         Self { connection, repeated, is_over: false }
     }
@@ -29,7 +29,7 @@ impl<'t> End<'t> {
     }
 }
 
-impl Deref for End<'_> {
+impl Deref for RelayedConnection<'_> {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
@@ -37,7 +37,7 @@ impl Deref for End<'_> {
     }
 }
 
-impl Drop for End<'_> {
+impl Drop for RelayedConnection<'_> {
     fn drop(&mut self) {
         // A connection that is gone has no counters any more, and cannot be reset.
         let repeated = self.connection.retransmitted_segments().unwrap_or(0);
@@ -51,7 +51,11 @@ impl Drop for End<'_> {
 /// Passes on what each of two connections gives, until both directions have ended or one of the
 /// connections is broken: then the other one is reset as well, as it would have been without a
 /// proxy.
-pub(super) async fn relay(near: End<'_>, far: End<'_>, totals: &Totals) {
+pub(super) async fn relay(
+    near: RelayedConnection<'_>,
+    far: RelayedConnection<'_>,
+    totals: &Totals,
+) {
     let both = async {
         tokio::try_join!(
             pump(&near, &far, &totals.bytes_to_target),

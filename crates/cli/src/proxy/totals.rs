@@ -97,13 +97,13 @@ pub(super) struct Report {
     seconds: f64,
     /// Connections that were accepted.
     connections: u64,
-    /// The most of them at one time.
+    /// The most connections that were open at one time.
     most_open: u64,
-    /// Those beyond the limit.
+    /// Connections beyond the limit.
     refused: u64,
-    /// Those of the accepted ones for which the target did not answer.
+    /// Accepted connections for which the target did not answer.
     unreachable: u64,
-    /// Those of the accepted ones that ended with a reset.
+    /// Accepted connections that ended with a reset.
     reset: u64,
     bytes_to_target: u64,
     bytes_to_clients: u64,

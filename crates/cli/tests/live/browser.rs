@@ -5,7 +5,9 @@ use std::process::{Command, Output};
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_figures::{FIGURES, page, run_all};
-use fullpipe_judge::peers::{Installed, Missing, PeerPath, PeerRun, PeersReport, Sender, render};
+use fullpipe_judge::peers::{
+    Installed, Missing, PeerPath, PeerRun, PeersReport, SenderRuns, render,
+};
 use fullpipe_lab::{BackendChoice, RunOptions, run_point};
 use fullpipe_report::output::{self, ScenarioReport};
 use fullpipe_report::plan::Plan;
@@ -229,7 +231,7 @@ fn write_peers(dir: &Path) -> PathBuf {
             PeerRun { path: name.to_owned(), copies, result, error, before: None }
         };
         let runs = paths.map(|path| (path, 1)).into_iter().chain([(paths[0], 2)]).map(run);
-        report.senders.push(Sender {
+        report.senders.push(SenderRuns {
             name: name.to_owned(),
             stack,
             runs: runs.collect(),

@@ -155,13 +155,13 @@ pub(super) fn mark(packet: &mut [u8], ecn: Ecn) {
 
 /// One end of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Side {
+pub(super) enum AddressField {
     Source = 0,
     Destination = 1,
 }
 
 /// The address and the port at a side of a TCP or UDP packet.
-pub(super) fn endpoint(packet: &[u8], side: Side) -> Option<(IpAddr, u16)> {
+pub(super) fn endpoint(packet: &[u8], side: AddressField) -> Option<(IpAddr, u16)> {
     let layout = Layout::of(packet)?;
     if !matches!(layout.protocol, TCP | UDP) {
         return None;
@@ -180,7 +180,7 @@ pub(super) fn endpoint(packet: &[u8], side: Side) -> Option<(IpAddr, u16)> {
 
 /// Writes another address and port into a TCP or UDP packet, with right checksums. The address is
 /// of the same family.
-pub(super) fn set_endpoint(packet: &mut [u8], side: Side, address: IpAddr, port: u16) {
+pub(super) fn set_endpoint(packet: &mut [u8], side: AddressField, address: IpAddr, port: u16) {
     let Some(Layout { is_v6, protocol, transport, .. }) = Layout::of(packet) else { return };
     let sum = transport
         + match protocol {
@@ -383,7 +383,7 @@ mod tests {
                 let mut packet = was.clone();
                 corrupt(&mut packet, before);
                 assert!(is_right(&packet) && packet != was, "{from} {before}");
-                for side in [Side::Source, Side::Destination] {
+                for side in [AddressField::Source, AddressField::Destination] {
                     set_endpoint(&mut packet, side, address, 5000 + before as u16);
                     assert_eq!(endpoint(&packet, side), Some((address, 5000 + before as u16)));
                     assert!(is_right(&packet), "{from} {before} {side:?}");
@@ -393,11 +393,11 @@ mod tests {
         // No checksum stays none, and what is too short is left alone.
         let mut without = datagram(PAIRS[0].0, PAIRS[0].1, 0, b"x");
         without[26..28].copy_from_slice(&[0, 0]);
-        set_endpoint(&mut without, Side::Source, elsewhere[0], 9);
+        set_endpoint(&mut without, AddressField::Source, elsewhere[0], 9);
         assert_eq!(without[26..28], [0, 0]);
         for junk in [&[][..], &[0x45], &[0x60; 40], &[0x4f; 20], &without[..24]] {
-            set_endpoint(&mut junk.to_vec(), Side::Destination, elsewhere[1], 9);
-            assert_eq!(endpoint(&junk[..junk.len().min(21)], Side::Source), None);
+            set_endpoint(&mut junk.to_vec(), AddressField::Destination, elsewhere[1], 9);
+            assert_eq!(endpoint(&junk[..junk.len().min(21)], AddressField::Source), None);
         }
     }
 }

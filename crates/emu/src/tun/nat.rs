@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use fullpipe_cc::Instant;
 
-use super::ip::{self, Side};
+use super::ip::{self, AddressField};
 use crate::{Rebinding, Rebound};
 
 /// Addresses that a client has in turn. The smallest block has room for so many.
@@ -58,9 +58,9 @@ impl Nat {
         if !self.has_changed {
             return;
         }
-        let Some((address, port)) = ip::endpoint(packet, Side::Source) else { return };
+        let Some((address, port)) = ip::endpoint(packet, AddressField::Source) else { return };
         let seen = (moved(address, self.addresses, true), self.port(port));
-        ip::set_endpoint(packet, Side::Source, seen.0, seen.1);
+        ip::set_endpoint(packet, AddressField::Source, seen.0, seen.1);
         self.known.insert(seen);
     }
 
@@ -70,12 +70,12 @@ impl Nat {
             return true;
         }
         // What has no ports, like an error of ICMP, goes on as it is.
-        let Some(seen) = ip::endpoint(packet, Side::Destination) else { return true };
+        let Some(seen) = ip::endpoint(packet, AddressField::Destination) else { return true };
         if !self.known.contains(&seen) {
             return false;
         }
         let own = moved(seen.0, self.addresses, false);
-        ip::set_endpoint(packet, Side::Destination, own, self.port(seen.1));
+        ip::set_endpoint(packet, AddressField::Destination, own, self.port(seen.1));
         true
     }
 
@@ -126,12 +126,12 @@ mod tests {
             nat.change_until(at(now));
             let mut out = packet(client, 4000, server, 443);
             nat.outward(&mut out);
-            let seen = ip::endpoint(&out, Side::Source).expect("it has ports");
+            let seen = ip::endpoint(&out, AddressField::Source).expect("it has ports");
             assert_eq!(seen.0 != IpAddr::from(client), is_moved, "{now}");
             let IpAddr::V4(ip) = seen.0 else { panic!("of IPv4") };
             let mut back = packet(server, 443, ip.octets(), seen.1);
             assert!(nat.inward(&mut back));
-            let own = ip::endpoint(&back, Side::Destination);
+            let own = ip::endpoint(&back, AddressField::Destination);
             assert_eq!(own, Some((client.into(), 4000)));
             if now > 0 {
                 assert_ne!(seen, before);

@@ -73,13 +73,13 @@ pub struct WireDistributions {
 #[derive(Debug, Default)]
 pub(super) struct Wire {
     by_port: HashMap<u16, usize>,
-    flows: Vec<[Way; 2]>,
+    flows: Vec<[WireDirection; 2]>,
     burst_gap: Duration,
 }
 
 /// One direction of a flow.
 #[derive(Debug)]
-struct Way {
+struct WireDirection {
     sample: WireSample,
     queue_delay: Nanos,
     bursts: Histogram<u64>,
@@ -119,7 +119,8 @@ struct Seen {
 impl Wire {
     pub(super) fn new(config: &WireConfig) -> Self {
         let by_port = config.ports.iter().enumerate().map(|(flow, port)| (*port, flow)).collect();
-        let flows = config.ports.iter().map(|_| [Way::new(), Way::new()]).collect();
+        let flows =
+            config.ports.iter().map(|_| [WireDirection::new(), WireDirection::new()]).collect();
         Self { by_port, flows, burst_gap: config.burst_gap }
     }
 
@@ -234,7 +235,7 @@ impl Wire {
     }
 }
 
-impl Way {
+impl WireDirection {
     fn new() -> Self {
         // The bounds are constants and within those that hdrhistogram takes.
         #[expect(clippy::expect_used, reason = "constants, covered by every test of a flow")]

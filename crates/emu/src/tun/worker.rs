@@ -14,7 +14,7 @@ use super::counters::Counters;
 use super::nat::Nat;
 use super::wire::Wire;
 use super::{ARRIVAL_TIME, DEVICE_QUEUE_PACKETS, TunConfig, ip};
-use crate::capture::{Capture, End};
+use crate::capture::{Capture, LinkEnd};
 use crate::clock::Clock;
 use crate::cross::Cross;
 use crate::os::{self, Waiter};
@@ -211,7 +211,7 @@ impl Worker {
                     packet.clear();
                     packet.extend_from_slice(&self.buffer[..bytes]);
                     if let Some(capture) = &mut self.capture {
-                        capture.note(End::entry(direction), now, &packet);
+                        capture.note(LinkEnd::entry(direction), now, &packet);
                     }
                     if direction == Direction::Down && !self.nat.inward(&mut packet) {
                         self.pool.push(packet);
@@ -299,7 +299,7 @@ impl Worker {
             let sent = self.clock.now();
             self.lateness.record(sent.since(packet.at));
             if let Some(capture) = &mut self.capture {
-                capture.note(End::exit(direction), sent, &packet.payload);
+                capture.note(LinkEnd::exit(direction), sent, &packet.payload);
             }
             self.pool.push(packet.payload);
         }

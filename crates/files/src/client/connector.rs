@@ -316,7 +316,7 @@ impl Connector {
 #[derive(Clone, Default)]
 struct Known(Arc<Mutex<HashMap<String, Option<Settings>>>>);
 
-/// Where the settings of a connection's server are kept.
+/// The store of the settings of a connection's server.
 pub(super) struct Remembering {
     name: String,
     known: Known,

@@ -12,7 +12,7 @@ use tokio::sync::{OwnedRwLockReadGuard, RwLock, watch};
 
 /// A server's answer to the early requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Verdict {
+enum EarlyAnswer {
     /// It has not said so yet.
     Open,
     Taken,
@@ -31,19 +31,19 @@ pub(crate) type Guard = OwnedRwLockReadGuard<()>;
 /// The requests' view of the verdict.
 #[derive(Clone)]
 pub(crate) struct Early {
-    verdict: watch::Receiver<Verdict>,
+    verdict: watch::Receiver<EarlyAnswer>,
     streams: Streams,
 }
 
 /// Tells the verdict once the server has given it.
 pub(crate) struct Judge {
     accepted: ZeroRttAccepted,
-    verdict: watch::Sender<Verdict>,
+    verdict: watch::Sender<EarlyAnswer>,
     streams: Streams,
 }
 
 pub(crate) fn early(accepted: ZeroRttAccepted) -> (Judge, Early) {
-    let (sender, verdict) = watch::channel(Verdict::Open);
+    let (sender, verdict) = watch::channel(EarlyAnswer::Open);
     let streams = Streams::default();
     (Judge { accepted, verdict: sender, streams: streams.clone() }, Early { verdict, streams })
 }
@@ -52,7 +52,7 @@ impl Judge {
     /// Waits for the server's answer: true if it took the requests.
     pub(crate) async fn taken(&mut self) -> bool {
         let taken = (&mut self.accepted).await;
-        let verdict = if taken { Verdict::Taken } else { Verdict::Rejected };
+        let verdict = if taken { EarlyAnswer::Taken } else { EarlyAnswer::Rejected };
         self.verdict.send_replace(verdict);
         taken
     }
@@ -64,7 +64,7 @@ impl Judge {
 
     /// Lets new requests begin.
     pub(crate) fn over(self) {
-        self.verdict.send_replace(Verdict::Over);
+        self.verdict.send_replace(EarlyAnswer::Over);
     }
 }
 
@@ -73,7 +73,7 @@ impl Early {
     /// waits after a rejection until new streams can begin.
     pub(crate) async fn begin(&self) -> Option<Guard> {
         let guard = self.streams.clone().read_owned().await;
-        if *self.verdict.borrow() == Verdict::Open {
+        if *self.verdict.borrow() == EarlyAnswer::Open {
             return Some(guard);
         }
         drop(guard);
@@ -85,19 +85,20 @@ impl Early {
     /// is lost.
     pub(crate) async fn is_over(&self) -> bool {
         let mut verdict = self.verdict.clone();
-        let known = |verdict: &Verdict| matches!(verdict, Verdict::Taken | Verdict::Over);
-        verdict.wait_for(known).await.is_ok_and(|verdict| *verdict == Verdict::Over)
+        let known =
+            |verdict: &EarlyAnswer| matches!(verdict, EarlyAnswer::Taken | EarlyAnswer::Over);
+        verdict.wait_for(known).await.is_ok_and(|verdict| *verdict == EarlyAnswer::Over)
     }
 
     /// True once the server has rejected the early requests.
     pub(crate) fn is_rejected(&self) -> bool {
-        matches!(*self.verdict.borrow(), Verdict::Rejected | Verdict::Over)
+        matches!(*self.verdict.borrow(), EarlyAnswer::Rejected | EarlyAnswer::Over)
     }
 
     /// Waits until the server has taken the early requests; never ends if it rejects them.
     pub(crate) async fn taken(&self) {
         let mut verdict = self.verdict.clone();
-        if verdict.wait_for(|verdict| *verdict == Verdict::Taken).await.is_err() {
+        if verdict.wait_for(|verdict| *verdict == EarlyAnswer::Taken).await.is_err() {
             std::future::pending::<()>().await;
         }
     }

@@ -229,7 +229,7 @@ struct Socket {
 impl AsyncUdpSocket for Socket {
     fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
         let (net, noise) = (self.net.clone(), self.noise.clone());
-        Box::pin(Sender { net, address: self.address, noise, late: None })
+        Box::pin(NetSender { net, address: self.address, noise, late: None })
     }
 
     fn poll_recv(
@@ -261,7 +261,7 @@ impl Drop for Socket {
 }
 
 #[derive(Debug)]
-struct Sender {
+struct NetSender {
     net: Net,
     address: SocketAddr,
     noise: Option<SharedNoise>,
@@ -269,7 +269,7 @@ struct Sender {
     late: Option<Vec<u8>>,
 }
 
-impl Sender {
+impl NetSender {
     fn send(&mut self, to: SocketAddr, datagram: Vec<u8>) {
         let Some(noise) = &self.noise else {
             return self.net.send(self.address, to, datagram);
@@ -313,7 +313,7 @@ impl Sender {
     }
 }
 
-impl UdpSender for Sender {
+impl UdpSender for NetSender {
     fn poll_send(
         mut self: Pin<&mut Self>,
         transmit: &Transmit<'_>,

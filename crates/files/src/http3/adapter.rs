@@ -21,14 +21,14 @@ const MOST_OF_A_REQUEST: u64 = 32 * 1024;
 /// priorities.
 const MOST_OF_CONTROL: u64 = 256 * 1024;
 
-type Waiting<T> = Pin<Box<dyn Future<Output = Result<T, ConnectionError>> + Send + Sync>>;
+type BoxedFuture<T> = Pin<Box<dyn Future<Output = Result<T, ConnectionError>> + Send + Sync>>;
 type Pair = (noq::SendStream, noq::RecvStream);
 
 /// A connection of noq as h3 sees it.
 pub(super) struct Connection {
     opener: Opener,
-    accepting_bi: Option<Waiting<Pair>>,
-    accepting_uni: Option<Waiting<noq::RecvStream>>,
+    accepting_bi: Option<BoxedFuture<Pair>>,
+    accepting_uni: Option<BoxedFuture<noq::RecvStream>>,
     streams: Streams,
     /// True if what the peer sends is bounded: that of a server's client is.
     bounded: bool,
@@ -166,8 +166,8 @@ impl<B: Buf> quic::OpenStreams<B> for Connection {
 pub(crate) struct Opener {
     connection: noq::Connection,
     early: Option<Early>,
-    opening_bi: Option<Waiting<Pair>>,
-    opening_uni: Option<Waiting<noq::SendStream>>,
+    opening_bi: Option<BoxedFuture<Pair>>,
+    opening_uni: Option<BoxedFuture<noq::SendStream>>,
     load: Load,
 }
 
@@ -284,7 +284,7 @@ impl<B: Buf> quic::SendStream<B> for BidiStream<B> {
 pub(crate) struct SendStream<B: Buf> {
     slot: Slot,
     id: StreamId,
-    /// Where the slot can be taken from.
+    /// The streams from which the slot can be taken.
     streams: Option<Streams>,
     writing: Option<WriteBuf<B>>,
 }

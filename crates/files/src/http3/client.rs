@@ -51,7 +51,7 @@ impl Running {
     ) -> Result<Self, ClientError> {
         let adapter = Connection::of_client(connection.clone(), early);
         let load = adapter.load();
-        let end = End { connection: connection.clone(), load: load.clone() };
+        let end = CloseReason { connection: connection.clone(), load: load.clone() };
         let mut builder = h3::client::builder();
         // Without a stream of nonsense: when the server allows none, h3 0.0.8 loses the frames of
         // the control stream, and so a GOAWAY, while it waits for one (connection.rs,
@@ -120,7 +120,8 @@ impl Http3 {
         };
         let (requests, end) = {
             let running = lock(&self.running);
-            let end = End { connection: self.connection.clone(), load: running.load.clone() };
+            let end =
+                CloseReason { connection: self.connection.clone(), load: running.load.clone() };
             (running.requests.clone(), end)
         };
         let answer = ask(requests, request, end).await;
@@ -138,7 +139,7 @@ impl Http3 {
 async fn ask(
     mut requests: Requests,
     request: Request<()>,
-    end: End,
+    end: CloseReason,
 ) -> Result<Answer, ClientError> {
     let lost = |error| end.of_stream(error);
     let mut stream = requests.send_request(request).await.map_err(lost)?;
@@ -218,7 +219,7 @@ async fn judge(mut verdict: Judge, running: Weak<Mutex<Running>>, connection: no
 pub(crate) struct Answer {
     pub(crate) head: Response<()>,
     stream: RequestStream<BidiStream<Bytes>, Bytes>,
-    end: End,
+    end: CloseReason,
     /// Bytes that are still to come, if the server said how many there are.
     left: Option<u64>,
 }
@@ -250,12 +251,12 @@ impl Answer {
 }
 
 /// The reason of a connection's end.
-struct End {
+struct CloseReason {
     connection: noq::Connection,
     load: Load,
 }
 
-impl End {
+impl CloseReason {
     /// The end of the connection says more than what HTTP/3 makes of it.
     fn of_connection(&self, error: &dyn fmt::Display) -> ClientError {
         if let Some(TooMuch(reason)) = self.load.too_much() {

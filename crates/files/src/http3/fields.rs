@@ -43,7 +43,7 @@ impl Pseudo {
         Some(pseudo)
     }
 
-    /// Why a request with these is malformed; `is_connect` if its method is CONNECT.
+    /// The reason why a request with these is malformed; `is_connect` if its method is CONNECT.
     pub(super) fn malformed(&self, is_connect: bool) -> Option<&'static str> {
         // CONNECT has an authority and neither scheme nor path (RFC 9114 section 4.4).
         let wanted = u32::from(!is_connect);

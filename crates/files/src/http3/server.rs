@@ -179,8 +179,8 @@ async fn resolve(
     Ok((request, pseudo, stream))
 }
 
-/// Why a request is malformed that h3 has let through: fields of a connection (RFC 9114 section
-/// 4.2), or no authority, or two of them (section 4.3.1).
+/// The reason why a request is malformed that h3 has let through: fields of a connection (RFC 9114
+/// section 4.2), or no authority, or two of them (section 4.3.1).
 fn malformed_fields(request: &Request<()>) -> Option<&'static str> {
     let headers = request.headers();
     let of_a_connection =

@@ -35,7 +35,7 @@ struct Inner {
     held: AtomicUsize,
     has_settings: AtomicBool,
     settings: Notify,
-    /// Why the connection was closed.
+    /// The reason why the connection was closed.
     too_much: OnceLock<TooMuch>,
 }
 
@@ -50,7 +50,7 @@ impl Load {
         Self(Arc::new(Inner { connection, held, has_settings, settings, too_much }))
     }
 
-    /// Why the connection was closed, if the peer sent too much.
+    /// The reason why the connection was closed, if the peer sent too much.
     pub(super) fn too_much(&self) -> Option<TooMuch> {
         self.0.too_much.get().copied()
     }

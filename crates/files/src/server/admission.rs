@@ -18,7 +18,7 @@ pub(super) struct Admission {
 
 /// Decision on a client's first packet.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum AdmissionDecision {
     /// A connection, counted until the slot is dropped.
     Accept(Slot, Option<HandshakeSlot>),
     /// A Retry, which costs the server no memory.
@@ -66,14 +66,14 @@ impl Admission {
 
     /// A connection over QUIC. `validated`: the client returned a token, so it receives at its
     /// address.
-    pub(super) fn decide(self: &Arc<Self>, from: IpAddr, validated: bool) -> Verdict {
+    pub(super) fn decide(self: &Arc<Self>, from: IpAddr, validated: bool) -> AdmissionDecision {
         if !validated && !take(&self.handshakes, self.unvalidated) {
-            return Verdict::Retry;
+            return AdmissionDecision::Retry;
         }
         let handshake = (!validated).then(|| HandshakeSlot(self.clone()));
         match self.slot(Transport::Quic, from) {
-            Some(slot) => Verdict::Accept(slot, handshake),
-            None => Verdict::Refuse,
+            Some(slot) => AdmissionDecision::Accept(slot, handshake),
+            None => AdmissionDecision::Refuse,
         }
     }
 
@@ -209,21 +209,26 @@ mod tests {
         let limits = Limits { connections: 3, unvalidated_handshakes: 2, ..Limits::default() };
         let admission = Admission::new(&limits);
         let first = admission.decide(ADDRESS, false);
-        assert!(matches!(&first, Verdict::Accept(_, Some(_))));
-        let Verdict::Accept(_slot, handshake) = admission.decide(ADDRESS, false) else { panic!() };
-        assert!(matches!(admission.decide(ADDRESS, false), Verdict::Retry));
+        assert!(matches!(&first, AdmissionDecision::Accept(_, Some(_))));
+        let AdmissionDecision::Accept(_slot, handshake) = admission.decide(ADDRESS, false) else {
+            panic!()
+        };
+        assert!(matches!(admission.decide(ADDRESS, false), AdmissionDecision::Retry));
         let third = admission.decide(ADDRESS, true);
-        assert!(matches!(&third, Verdict::Accept(_, None)));
-        assert!(matches!(admission.decide(ADDRESS, true), Verdict::Refuse));
+        assert!(matches!(&third, AdmissionDecision::Accept(_, None)));
+        assert!(matches!(admission.decide(ADDRESS, true), AdmissionDecision::Refuse));
         drop(handshake);
-        assert!(matches!(admission.decide(ADDRESS, false), Verdict::Refuse), "it is full");
+        assert!(
+            matches!(admission.decide(ADDRESS, false), AdmissionDecision::Refuse),
+            "it is full"
+        );
         drop(third);
         assert!(
-            matches!(admission.decide(ADDRESS, false), Verdict::Accept(_, Some(_))),
+            matches!(admission.decide(ADDRESS, false), AdmissionDecision::Accept(_, Some(_))),
             "and has room again"
         );
         drop(first);
-        assert!(matches!(admission.decide(ADDRESS, true), Verdict::Accept(_, None)));
+        assert!(matches!(admission.decide(ADDRESS, true), AdmissionDecision::Accept(_, None)));
     }
 
     #[test]
@@ -234,7 +239,7 @@ mod tests {
         let address = |text: &str| text.parse::<IpAddr>().expect("an address");
         let tcp = |text| admission.admit_tcp(address(text));
         let quic = |text| match admission.decide(address(text), true) {
-            Verdict::Accept(slot, _) => Some(slot),
+            AdmissionDecision::Accept(slot, _) => Some(slot),
             _ => None,
         };
         // An IPv4 address by either of its names, and a /64.
@@ -262,7 +267,7 @@ mod tests {
         let limits = Limits { connections: 100, per_address: 3, ..Limits::default() };
         let admission = Admission::new(&limits);
         let take = |text: &str| match admission.decide(text.parse().expect("an address"), true) {
-            Verdict::Accept(slot, _) => Some(slot),
+            AdmissionDecision::Accept(slot, _) => Some(slot),
             _ => None,
         };
         let mut site: Vec<_> =

@@ -9,7 +9,7 @@ use fullpipe_noq_repairs::AmplificationLimit;
 use noq::{Connecting, Connection, ConnectionError, Endpoint, Incoming, VarInt, ZeroRttAccepted};
 use tokio::sync::watch;
 
-use super::admission::{Admission, HandshakeSlot, Slot, Verdict};
+use super::admission::{Admission, AdmissionDecision, HandshakeSlot, Slot};
 use super::answer::{answer, refuse};
 use super::configs::Configs;
 use super::connection_set::ConnectionSet;
@@ -172,17 +172,17 @@ pub(super) async fn accept(
         }
         let validated = incoming.remote_address_validated();
         match admission.decide(incoming.remote_address().ip(), validated) {
-            Verdict::Accept(slot, handshake) => {
+            AdmissionDecision::Accept(slot, handshake) => {
                 shared.counters.admitted.add(1);
                 lanes.enter().spawn(serve(incoming, slot, handshake, shared.clone()));
             }
-            Verdict::Retry => {
+            AdmissionDecision::Retry => {
                 shared.counters.retries.add(1);
                 if let Err(error) = incoming.retry() {
                     error.into_incoming().refuse();
                 }
             }
-            Verdict::Refuse => {
+            AdmissionDecision::Refuse => {
                 shared.counters.refused.add(1);
                 incoming.refuse();
             }

@@ -27,12 +27,12 @@ const MOST_BYTES: u64 = 16 << 20;
 #[derive(Debug)]
 pub(super) struct KnownPaths {
     lifetime: Duration,
-    paths: Mutex<LruCache<Network, Entry>>,
+    paths: Mutex<LruCache<Network, CachedPath>>,
 }
 
 /// A path, and whether a connection began with its parameters and is not over.
 #[derive(Clone, Copy, Default, Debug)]
-struct Entry {
+struct CachedPath {
     known: Option<Known>,
     is_taken: bool,
 }
@@ -74,7 +74,7 @@ impl KnownPaths {
         now.saturating_duration_since(known.since) <= self.lifetime
     }
 
-    fn lock(&self) -> MutexGuard<'_, LruCache<Network, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, LruCache<Network, CachedPath>> {
         // A panic while the lock was held leaves a cache of valid entries.
         self.paths.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -123,7 +123,7 @@ impl Drop for Taken {
             return;
         }
         let mut paths = self.paths.lock();
-        let entry = paths.get_or_insert_mut(self.client, Entry::default);
+        let entry = paths.get_or_insert_mut(self.client, CachedPath::default);
         if self.known.is_some() {
             entry.is_taken = false;
         }

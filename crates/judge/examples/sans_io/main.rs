@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use fullpipe_judge::program::judge::{
-    Competitor, Judged, Limits, TestPath, View, Views, courses, text,
+    Competitor, Judged, Limits, TestPath, View, Views, test_paths, text,
 };
 use fullpipe_judge::program::{ProgramPath, WireRecord};
 
@@ -48,30 +48,30 @@ fn main() {
         eprintln!("error: no such sender; write some of {names}, or none for all");
         std::process::exit(2);
     }
-    let courses = courses(!is_all);
-    eprintln!("our own senders on {} paths", courses.len());
-    let limits = Limits::simulate(&courses, &AtomicBool::new(false), |course| {
-        eprintln!("  {}", course.name);
+    let test_paths = test_paths(!is_all);
+    eprintln!("our own senders on {} paths", test_paths.len());
+    let limits = Limits::simulate(&test_paths, &AtomicBool::new(false), |test_path| {
+        eprintln!("  {}", test_path.name);
     });
     let limits = limits.expect("nobody stops it");
     for (name, run) in senders {
         let begun = Instant::now();
-        let judged = judge(*run, &courses, &limits);
+        let judged = judge(*run, &test_paths, &limits);
         println!("{name} ({:.1} s of real time)\n{}", begun.elapsed().as_secs_f64(), text(&judged));
     }
 }
 
 /// The verdicts on a sender. There is one connection on each path: those with others are left out.
-fn judge(run: Run, courses: &[&'static TestPath], limits: &Limits) -> Judged {
+fn judge(run: Run, test_paths: &[&'static TestPath], limits: &Limits) -> Judged {
     let (mut views, mut missing) = (Views::new(), BTreeMap::new());
-    for course in courses {
-        if course.company != Competitor::Alone {
-            missing.insert(course.name, "this example has one connection".to_owned());
+    for test_path in test_paths {
+        if test_path.company != Competitor::Alone {
+            missing.insert(test_path.name, "this example has one connection".to_owned());
             continue;
         }
-        let path = course.path(false).expect("judge's own paths are right");
-        let record = run(&path, course.span_s);
-        views.insert(course.name, View::of(&record, &path, course.span_s as f64, None));
+        let path = test_path.path(false).expect("judge's own paths are right");
+        let record = run(&path, test_path.span_s);
+        views.insert(test_path.name, View::of(&record, &path, test_path.span_s as f64, None));
     }
     Judged::of(&views, &missing, limits)
 }

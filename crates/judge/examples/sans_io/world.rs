@@ -8,7 +8,7 @@ use fullpipe_judge::program::{MOST_PACKETS, ProgramPath, WireRecord};
 use fullpipe_path::{Arrival, Event, Header, IPV4_UDP_HEADER_BYTES, Path, PathConfig};
 
 std::thread_local! {
-    /// What takes the secrets of the connections that are made.
+    /// The log that takes the secrets of the connections that are made.
     pub(crate) static KEY_LOG: RefCell<Arc<dyn rustls::KeyLog>> =
         RefCell::new(Arc::new(rustls::NoKeyLog));
 }

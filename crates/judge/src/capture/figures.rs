@@ -73,7 +73,7 @@ pub struct Start {
     pub loss_share: f64,
 }
 
-/// The course of a flow, in steps of one length.
+/// Figures of a flow over time, in steps of one length.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct TimeSeries {
     /// The length of a step.
@@ -150,8 +150,9 @@ pub struct Figures {
     pub window_limited_share: Option<f64>,
     /// The beginning.
     pub start: Start,
-    /// The course over time.
-    pub course: TimeSeries,
+    /// The figures over time.
+    #[serde(rename = "course")]
+    pub series: TimeSeries,
 }
 
 impl View<'_> {
@@ -168,7 +169,7 @@ impl View<'_> {
         }
     }
 
-    fn course(&self) -> TimeSeries {
+    fn series(&self) -> TimeSeries {
         let step_s = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 60.0, 600.0, 3600.0];
         let step_s = step_s.into_iter().find(|s| self.end_s / s <= 600.0).unwrap_or(86_400.0);
         let count = (self.end_s / step_s).ceil().max(1.0) as usize;
@@ -244,7 +245,7 @@ impl View<'_> {
             loss_episodes: self.episodes(),
             window_limited_share: flow.window_limited,
             start: self.start(),
-            course: self.course(),
+            series: self.series(),
         }
     }
 }

@@ -176,7 +176,7 @@ fn a_sender_that_does_not_hear_its_counts_is_found() {
     }
 }
 
-/// What an overtaken acknowledgement tells is known already.
+/// An overtaken acknowledgement tells nothing new.
 #[test]
 fn counts_that_come_out_of_order_count_once() {
     let ordered = transfer(true);

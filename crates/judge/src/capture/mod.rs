@@ -46,7 +46,7 @@ pub use page::page;
 use place::Placed;
 pub use story::Story;
 use tcp::Segment;
-pub use verdict::{Suspicion, Verdict};
+pub use verdict::{FlowVerdict, Suspicion};
 
 /// A file that cannot be read: one line that says what is wrong and what would be right.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

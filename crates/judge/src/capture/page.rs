@@ -1,4 +1,4 @@
-//! The story as a page, with the course of the flow as plots.
+//! The story as a page, with plots of the flow over time.
 
 use super::Story;
 use fullpipe_report::output::page::{self, escape};
@@ -24,8 +24,8 @@ pub fn page(story: &Story) -> Result<String, PlotError> {
 }
 
 fn drawing(story: &Story) -> Drawing {
-    let course = &story.figures.course;
-    let at = |i: usize| (i as f64 + 0.5) * course.step_s;
+    let series = &story.figures.series;
+    let at = |i: usize| (i as f64 + 0.5) * series.step_s;
     let all = |values: &[f64]| -> Vec<(f64, f64)> {
         values.iter().enumerate().map(|(i, value)| (at(i), *value)).collect()
     };
@@ -39,10 +39,10 @@ fn drawing(story: &Story) -> Drawing {
     };
     let per_packet = 1.0 / story.figures.packet_bytes;
     let panels = [
-        panel("Rate", "Mbit/s", "rate", all(&course.rate_mbps)),
-        panel("In flight", "packets", "in flight", known(&course.inflight_bytes, per_packet)),
-        panel("Round trip", "ms", "round trip", known(&course.rtt_ms, 1.0)),
-        panel("Sent again", "bytes", "sent again", all(&course.resent_bytes)),
+        panel("Rate", "Mbit/s", "rate", all(&series.rate_mbps)),
+        panel("In flight", "packets", "in flight", known(&series.inflight_bytes, per_packet)),
+        panel("Round trip", "ms", "round trip", known(&series.rtt_ms, 1.0)),
+        panel("Sent again", "bytes", "sent again", all(&series.resent_bytes)),
     ];
     Drawing::of(panels.into_iter().flatten().collect())
 }

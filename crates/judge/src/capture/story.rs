@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::figures::{Figures, Spread};
 use super::flow::{Flow, Place};
 use super::measure::View;
-use super::verdict::Verdict;
+use super::verdict::FlowVerdict;
 use super::{CaptureError, Choice, Listed, read_capture, read_qlog};
 use crate::quic::KeyLog;
 
@@ -40,7 +40,7 @@ pub struct Story {
     pub figures: Figures,
     /// The verdict.
     #[serde(flatten)]
-    pub verdict: Verdict,
+    pub verdict: FlowVerdict,
 }
 
 impl Story {
@@ -105,7 +105,7 @@ impl Story {
     ) -> Self {
         let view = View::of(flow);
         let figures = view.figures();
-        let verdict = Verdict::of(&view, &figures);
+        let verdict = FlowVerdict::of(&view, &figures);
         let flows_in_all = flows.len();
         flows.truncate(Self::MOST_LISTED);
         Self {
@@ -287,17 +287,17 @@ impl Story {
     }
 
     fn plots(&self, out: &mut String) {
-        let course = &self.figures.course;
+        let series = &self.figures.series;
         let known = |values: &[Option<f64>]| -> Vec<f64> {
             values.iter().map(|v| v.unwrap_or(0.0)).collect()
         };
         out.push('\n');
-        line(out, "Mbit/s", &course.rate_mbps);
+        line(out, "Mbit/s", &series.rate_mbps);
         let inflight: Vec<f64> =
-            known(&course.inflight_bytes).iter().map(|b| b / self.figures.packet_bytes).collect();
+            known(&series.inflight_bytes).iter().map(|b| b / self.figures.packet_bytes).collect();
         line(out, "packets in flight", &inflight);
-        line(out, "round trip, ms", &known(&course.rtt_ms));
-        line(out, "bytes sent again", &course.resent_bytes);
+        line(out, "round trip, ms", &known(&series.rtt_ms));
+        line(out, "bytes sent again", &series.resent_bytes);
     }
 
     fn judgement(&self, out: &mut String) {

@@ -20,7 +20,7 @@ pub struct Suspicion {
 
 /// The congestion control of a flow, as far as the flow shows it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Verdict {
+pub struct FlowVerdict {
     /// The kind, and whether it paces.
     pub looks: Looks,
     /// That in words.
@@ -63,7 +63,7 @@ pub(super) struct Facts<'a> {
     pub(super) cannot_tell: Vec<Unknown>,
 }
 
-impl Verdict {
+impl FlowVerdict {
     pub(super) fn of(view: &View<'_>, figures: &Figures) -> Self {
         let from = view.settled_s();
         let levels = view.levels_in(from, view.end_s).to_vec();

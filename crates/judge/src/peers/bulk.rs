@@ -39,7 +39,7 @@ pub struct BulkRun {
     pub client_cpu_s: f64,
 }
 
-/// Where a server has its data.
+/// The store of a server's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BulkSource {
@@ -65,7 +65,7 @@ impl BulkSource {
 /// A way to transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct BulkCase {
-    /// Where the server has the data.
+    /// The store of the server's data.
     pub source: BulkSource,
     /// Threads that each end may use for the connection. `fullpipe get` has one always.
     pub threads: u32,

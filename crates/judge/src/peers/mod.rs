@@ -16,7 +16,7 @@ pub use bulk::{
     read_served,
 };
 pub use install::{Installed, NotInstalled, folder, install, installed};
-pub use outcome::{Missing, PeerPath, PeerRun, PeersReport, Sender};
+pub use outcome::{Missing, PeerPath, PeerRun, PeersReport, SenderRuns};
 pub use page::{render, tables};
 pub use recipe::{Chosen, OWN, Recipe, UnknownSender, choose, recipes};
 pub use run::{PathOfPeers, PathPreset, PeersOptions, commands_of, plan_of, run_sender};

@@ -34,7 +34,7 @@ pub struct PeerRun {
 
 /// A sender with its runs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Sender {
+pub struct SenderRuns {
     /// Stack and congestion control.
     pub name: String,
     /// The stack as it was installed.
@@ -64,7 +64,7 @@ pub struct PeersReport {
     /// The paths.
     pub paths: Vec<PeerPath>,
     /// The senders that ran.
-    pub senders: Vec<Sender>,
+    pub senders: Vec<SenderRuns>,
     /// The stacks that are not there.
     pub missing: Vec<Missing>,
     /// True if it was stopped: then there are those so far.
@@ -79,7 +79,7 @@ impl PeersReport {
     }
 }
 
-impl Sender {
+impl SenderRuns {
     /// Its run alone on a path.
     pub(super) fn alone_on(&self, path: &str) -> Option<&PeerRun> {
         self.runs.iter().find(|run| run.path == path && run.copies == 1)
@@ -92,7 +92,7 @@ impl Sender {
     }
 }
 
-impl Sender {
+impl SenderRuns {
     /// The verdict in a few words: how many checks it fails, and its defects.
     pub(super) fn verdict_in_short(&self) -> String {
         let Some(judged) = &self.verdict else { return "-".to_owned() };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::outcome::{PeerPath, PeerRun, PeersReport, Sender};
+use super::outcome::{PeerPath, PeerRun, PeersReport, SenderRuns};
 use fullpipe_report::output::page::{escape, foot, head, html_table, open_table};
 use fullpipe_report::output::table::{Table, number};
 
@@ -31,7 +31,7 @@ fn table(report: &PeersReport, path: &PeerPath, has_fairness: bool) -> Table {
     if has_fairness {
         header.push(("two copies", "jain"));
     }
-    let row = |sender: &Sender| {
+    let row = |sender: &SenderRuns| {
         let run = sender.alone_on(&path.name);
         let mut row = vec![format!("{}{}", sender.name, mark(run))];
         row.extend(COLUMNS.iter().map(|(_, _, metric, factor)| {
@@ -97,7 +97,7 @@ fn overview(page: &mut String, report: &PeersReport) {
         }
     }
     page.push_str("</tr>\n</thead>\n<tbody>\n");
-    let goodput = |sender: &Sender, path: &PeerPath| {
+    let goodput = |sender: &SenderRuns, path: &PeerPath| {
         sender.alone_on(&path.name).and_then(|run| run.figure("goodput_mbps"))
     };
     let all = report.senders.iter().flat_map(|s| report.paths.iter().map(move |p| (s, p)));

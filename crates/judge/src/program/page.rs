@@ -68,7 +68,7 @@ pub fn drawing(result: &ProgramResult) -> Drawing {
     };
     let mut delivered = both("Delivered", "Mbit/s", |row| row.mbps);
     // Behind the rates: what the path could carry, where that changes or the two are not the same.
-    let course = |way: usize| -> Vec<(f64, f64)> {
+    let capacity = |way: usize| -> Vec<(f64, f64)> {
         let mut from = 0.0;
         let each = result.series.iter().filter_map(|row| {
             // A row's is that of the time before it.
@@ -78,7 +78,7 @@ pub fn drawing(result: &ProgramResult) -> Drawing {
         let each: Vec<(f64, f64)> = each.collect();
         each.iter().copied().chain(each.last().map(|last| (from, last.1))).collect()
     };
-    let [down, up] = [0, 1].map(course);
+    let [down, up] = [0, 1].map(capacity);
     let line = |name: &str, points: Vec<(f64, f64)>, kind| {
         (!points.is_empty()).then(|| Line::new(name, points).colour("published").kind(kind))
     };

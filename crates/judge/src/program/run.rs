@@ -137,7 +137,7 @@ pub fn run(request: ProgramRequest<'_>) -> Result<ProgramResult, RunError> {
         let words: Vec<OsString> = command.iter().map(|word| with_address(word)).collect();
         others.extend(start(&link, &words, output_on_stderr)?);
     }
-    let mut course = Watch::new(begun);
+    let mut sampler = Watch::new(begun);
     let (status, interrupted) = loop {
         if let Some(process) = &mut process
             && let Some(status) = process.poll().map_err(RunError::LostCommand)?
@@ -151,7 +151,7 @@ pub fn run(request: ProgramRequest<'_>) -> Result<ProgramResult, RunError> {
                 None => (None, false),
             };
         }
-        course.look(|| link.sample(), watch);
+        sampler.look(|| link.sample(), watch);
         thread::sleep(NAP);
     };
     // Ctrl-C on a terminal is the command's.
@@ -181,7 +181,7 @@ pub fn run(request: ProgramRequest<'_>) -> Result<ProgramResult, RunError> {
         ProgramPlace::Namespace => None,
         ProgramPlace::Relay { server, .. } => Some(RelayResult::of(host, server, &report)),
     };
-    let series = course.into_rows(path);
+    let series = sampler.into_rows(path);
     Ok(ProgramResult { relay, server, interrupted, series, wire, ..result })
 }
 

@@ -108,14 +108,14 @@ struct Connection {
     /// The connection IDs that a packet of each direction can have as its destination: of the
     /// client's the server's.
     ids: [Vec<Vec<u8>>; 2],
-    ways: [Way; 2],
+    ways: [DirectionKeys; 2],
     /// 0-RTT keys, with their version.
     early: Option<Keys>,
 }
 
 /// One direction of a connection.
 #[derive(Default)]
-struct Way {
+struct DirectionKeys {
     initial: Vec<Keys>,
     handshake: Option<Keys>,
     /// By key phase, from the first.

@@ -11,7 +11,7 @@ use std::thread;
 use fullpipe_cc::{Algorithm, CustomAlgorithm};
 use fullpipe_judge::capture::{Choice, Place, Story};
 use fullpipe_judge::program::judge::{
-    Judged, Kind, Limits, Looks, Sender, TestPath, Views, courses, simulate,
+    Judged, Kind, Limits, Looks, ReferenceSender, TestPath, Views, simulate, test_paths,
 };
 
 use crate::captured::{At, Transfer, capture};
@@ -25,8 +25,8 @@ struct Captured {
     file: PathBuf,
 }
 
-fn captured(transfer: &Transfer, course: &str) -> Captured {
-    let path = TestPath::named(course).expect("a course").path(false).expect("a path");
+fn captured(transfer: &Transfer, test_path: &str) -> Captured {
+    let path = TestPath::named(test_path).expect("a test path").path(false).expect("a path");
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("x.pcap");
     capture(transfer, &path, &file);
@@ -37,8 +37,8 @@ fn read(file: &Path) -> Story {
     Story::of_capture(file, &Choice::Largest).expect("a story")
 }
 
-fn story(transfer: &Transfer, course: &str) -> Story {
-    read(&captured(transfer, course).file)
+fn story(transfer: &Transfer, test_path: &str) -> Story {
+    read(&captured(transfer, test_path).file)
 }
 
 fn custom(name: &str) -> Algorithm {
@@ -73,9 +73,10 @@ fn with_the_path(flow: &str) -> Looks {
     // No figure is graded here.
     static NONE: LazyLock<Limits> =
         LazyLock::new(|| Limits::simulate(&[], &STOP, |_| ()).expect("nobody stops it"));
-    let sender = Sender::new("x", &format!("{flow}\ntransport = \"tcp\""));
-    let view = |course| simulate(course, &sender, 1, &STOP).expect("a course");
-    let views: Views = courses(true).iter().map(|course| (course.name, view(course))).collect();
+    let sender = ReferenceSender::new("x", &format!("{flow}\ntransport = \"tcp\""));
+    let view = |test_path| simulate(test_path, &sender, 1, &STOP).expect("a test path");
+    let views: Views =
+        test_paths(true).iter().map(|test_path| (test_path.name, view(test_path))).collect();
     Judged::of(&views, &BTreeMap::new(), &NONE).looks
 }
 
@@ -158,7 +159,7 @@ fn both_ends_tell_the_same_story() {
     }
 }
 
-/// Senders with a defect each, and the course on which it shows.
+/// Senders with a defect each, and the path on which it shows.
 #[test]
 fn defects_are_proved_without_the_path() {
     let all = [
@@ -168,8 +169,8 @@ fn defects_are_proved_without_the_path() {
         ("deaf", "does not react to losses", "shallow", 6),
         ("min-rtt-zero", "window of a few packets", "clean", 6),
     ];
-    each(&all, |(name, defect, course, seconds)| {
-        let story = story(&Transfer::of(custom(name), *seconds), course);
+    each(&all, |(name, defect, test_path, seconds)| {
+        let story = story(&Transfer::of(custom(name), *seconds), test_path);
         assert_eq!(defects(&story), [*defect], "{name}: {}", story.text());
     });
 }

@@ -91,7 +91,7 @@ struct Captured {
 /// A transfer from a server to its client that is kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
-    pub(crate) course: &'static str,
+    pub(crate) test_path: &'static str,
     pub(crate) seconds: u64,
     /// The end where it is captured.
     pub(crate) at: At,
@@ -103,13 +103,13 @@ pub(crate) struct Kept {
 
 impl Default for Kept {
     fn default() -> Self {
-        Self { course: "loss 1 %", seconds: 4, at: At::Sender, snap: 65_535, together: 1 }
+        Self { test_path: "loss 1 %", seconds: 4, at: At::Sender, snap: 65_535, together: 1 }
     }
 }
 
 /// The files of its packets and of its secrets in a directory.
 pub(crate) fn keep<P: Peer>(kept: Kept, dir: &Path, pair: impl FnOnce() -> (P, P)) -> [PathBuf; 2] {
-    let Kept { course, seconds, at, snap, together } = kept;
+    let Kept { test_path, seconds, at, snap, together } = kept;
     let secrets = Arc::new(Secrets::default());
     world::KEY_LOG.set(secrets.clone());
     let (server, client) = pair();
@@ -117,7 +117,7 @@ pub(crate) fn keep<P: Peer>(kept: Kept, dir: &Path, pair: impl FnOnce() -> (P, P
     let tap = |is_its| (at == is_its).then(|| Pcap::create(&pcap, snap));
     let server = Tapped { peer: server, pcap: tap(At::Sender), ends: [1, 2], together };
     let client = Tapped { peer: client, pcap: tap(At::Receiver), ends: [2, 1], together };
-    let path = TestPath::named(course).expect("a course").path(false).expect("a path");
+    let path = TestPath::named(test_path).expect("a test path").path(false).expect("a path");
     drop(world::run(&path, seconds, (server, client)));
     fs::write(&keys, &*secrets.0.lock().expect("nobody panics")).expect("written");
     [pcap, keys]

@@ -263,7 +263,7 @@ fn a_scalable_answer_to_a_classic_queue_is_suspected() {
     assert_eq!(suspicions(&story), ["answers a classic queue as one of L4S"], "{}", story.text());
 }
 
-/// Where packets say no more than that they are ECT(1), that is all that is said.
+/// Packets that are ECT(1), without any mark, say nothing of what the sender does at marks.
 #[test]
 fn without_marks_nothing_is_said_of_their_answers() {
     let story = story(&l4s(Algorithm::Prague, 8), "", "40ms");

@@ -72,13 +72,13 @@ pub(crate) mod noq {
 }
 
 /// noq's own logs of the server, which sends, and of the client.
-pub(crate) fn logs(cc: &str, course: &str, seconds: u64, dir: &Path) -> [PathBuf; 2] {
-    logs_by(true, cc, course, seconds, dir)
+pub(crate) fn logs(cc: &str, test_path: &str, seconds: u64, dir: &Path) -> [PathBuf; 2] {
+    logs_by(true, cc, test_path, seconds, dir)
 }
 
-fn logs_by(is_noqs: bool, cc: &str, course: &str, seconds: u64, dir: &Path) -> [PathBuf; 2] {
+fn logs_by(is_noqs: bool, cc: &str, test_path: &str, seconds: u64, dir: &Path) -> [PathBuf; 2] {
     LOGS.set((dir.to_owned(), is_noqs));
-    let path = TestPath::named(course).expect("a course").path(false).expect("a path");
+    let path = TestPath::named(test_path).expect("a test path").path(false).expect("a path");
     drop(world::run(&path, seconds, noq::pair(cc)));
     let files = fs::read_dir(dir).expect("a directory");
     let files: Vec<PathBuf> = files.map(|f| f.expect("a file").path()).collect();
@@ -249,7 +249,7 @@ fn the_logs_of_our_connections_tell_what_noqs_tell() {
     assert_eq!(ours.verdict, noqs.verdict);
     let (mut a, b) = (ours.figures, noqs.figures);
     // One of noq's events is late, and an interval begins with it.
-    a.course = b.course.clone();
+    a.series = b.series.clone();
     assert_eq!(a, b);
 }
 

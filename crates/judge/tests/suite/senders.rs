@@ -9,10 +9,10 @@ use crate::keys::{Kept, keep, opened};
 use crate::qlogs::{log_into, noq};
 use crate::quinn;
 
-fn story(course: &'static str, seconds: u64, sender: &str) -> Story {
+fn story(test_path: &'static str, seconds: u64, sender: &str) -> Story {
     let dir = tempfile::tempdir().expect("a directory");
     log_into(dir.path());
-    let kept = Kept { course, seconds, ..Kept::default() };
+    let kept = Kept { test_path, seconds, ..Kept::default() };
     let [pcap, keys] = match sender.split_once(':') {
         Some(("quinn", cc)) => keep(kept, dir.path(), || quinn::pair(cc)),
         _ => keep(kept, dir.path(), || noq::pair(sender)),
@@ -37,8 +37,8 @@ fn the_kind_and_the_defect_of_each_sender_are_told() {
         ("deaf", "shallow", 6, "fixed rate", Some(true), &["does not react to losses"]),
         ("long-probe-rtt", "clean", 14, "BBR", Some(true), &["ProbeRTT lasts too long"]),
     ];
-    each(&all, |(sender, course, seconds, kind, paced, expected)| {
-        let story = story(course, *seconds, sender);
+    each(&all, |(sender, test_path, seconds, kind, paced, expected)| {
+        let story = story(test_path, *seconds, sender);
         let text = format!("{sender}: {}", story.text());
         let looks = story.verdict.looks;
         let found = match looks.kind {

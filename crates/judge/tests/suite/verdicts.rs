@@ -9,8 +9,8 @@ use std::sync::{LazyLock, Once};
 use std::thread;
 
 use fullpipe_judge::program::judge::{
-    COURSES, Competitor, Grade, Judged, Kind, Limits, Sender, TestPath, Views, courses, junit,
-    page, simulate, text,
+    Competitor, Grade, Judged, Kind, Limits, ReferenceSender, TEST_PATHS, TestPath, Views, junit,
+    page, simulate, test_paths, text,
 };
 
 use crate::planted;
@@ -18,13 +18,14 @@ use crate::planted;
 static STOP: AtomicBool = AtomicBool::new(false);
 
 static LIMITS: LazyLock<Limits> =
-    LazyLock::new(|| Limits::simulate(&courses(false), &STOP, |_| ()).expect("nobody stops it"));
+    LazyLock::new(|| Limits::simulate(&test_paths(false), &STOP, |_| ()).expect("nobody stops it"));
 
-fn judged(sender: &Sender, seed: u64, quick: bool) -> Judged {
+fn judged(sender: &ReferenceSender, seed: u64, quick: bool) -> Judged {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| fullpipe_adapter::register_algorithms(&planted::ALL));
-    let view = |course| simulate(course, sender, seed, &STOP).expect("a course");
-    let views: Views = courses(quick).iter().map(|course| (course.name, view(course))).collect();
+    let view = |test_path| simulate(test_path, sender, seed, &STOP).expect("a test path");
+    let views: Views =
+        test_paths(quick).iter().map(|test_path| (test_path.name, view(test_path))).collect();
     Judged::of(&views, &BTreeMap::new(), &LIMITS)
 }
 
@@ -46,8 +47,11 @@ fn alarms(judged: &Judged) -> Vec<String> {
 fn planted_defects_are_found_by_name() {
     let find = |(algorithm, defect): &(&str, &str)| {
         let app = if *algorithm == "idle-plateau" { PAUSES } else { "" };
-        let verdict =
-            judged(&Sender::new(algorithm, &format!("cc = \"{algorithm}\"\n{app}")), 1, false);
+        let verdict = judged(
+            &ReferenceSender::new(algorithm, &format!("cc = \"{algorithm}\"\n{app}")),
+            1,
+            false,
+        );
         let found = match *defect {
             "" => !verdict.is_broken(),
             name => names(&verdict).contains(&name),
@@ -61,13 +65,13 @@ fn planted_defects_are_found_by_name() {
 }
 
 /// Ours, and others that are as healthy.
-fn healthy() -> Vec<Sender> {
-    let mut all = Sender::ours();
-    all.push(Sender::new("tcp cubic paced", "cc = \"cubic\"\ntransport = \"tcp\""));
-    all.push(Sender::new("prague", "cc = \"prague\""));
-    all.push(Sender::new("prague, ECT(1)", "cc = \"prague\"\necn = \"l4s\""));
-    all.push(Sender::new("bbr3 that pauses", &format!("cc = \"bbr3\"\n{PAUSES}")));
-    all.push(Sender::new("cubic that pauses", &format!("cc = \"cubic\"\n{PAUSES}")));
+fn healthy() -> Vec<ReferenceSender> {
+    let mut all = ReferenceSender::ours();
+    all.push(ReferenceSender::new("tcp cubic paced", "cc = \"cubic\"\ntransport = \"tcp\""));
+    all.push(ReferenceSender::new("prague", "cc = \"prague\""));
+    all.push(ReferenceSender::new("prague, ECT(1)", "cc = \"prague\"\necn = \"l4s\""));
+    all.push(ReferenceSender::new("bbr3 that pauses", &format!("cc = \"bbr3\"\n{PAUSES}")));
+    all.push(ReferenceSender::new("cubic that pauses", &format!("cc = \"cubic\"\n{PAUSES}")));
     all
 }
 
@@ -76,7 +80,7 @@ fn healthy_senders_cause_no_alarm() {
     let seeds: u64 = std::env::var("JUDGE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(2);
     // The limits are of seed 1, and made before there are threads that wait for them.
     LazyLock::force(&LIMITS);
-    let of = |sender: &Sender| -> Vec<String> {
+    let of = |sender: &ReferenceSender| -> Vec<String> {
         let each = (1..=seeds).flat_map(|seed| {
             let alarms = alarms(&judged(sender, seed, false));
             alarms.into_iter().map(move |alarm| format!("seed {seed}: {alarm}"))
@@ -98,7 +102,7 @@ fn healthy_senders_cause_no_alarm() {
 /// back, is a queue to it. docs/judge.md says so.
 #[test]
 fn bbr_swift_falls_short_where_delays_are_no_queue_and_nowhere_else() {
-    let judged = judged(&Sender::new("bbr-swift", "cc = \"bbr-swift\""), 1, false);
+    let judged = judged(&ReferenceSender::new("bbr-swift", "cc = \"bbr-swift\""), 1, false);
     let of_delay = ["longer route", "old min_rtt", "aggregation"];
     let is_known = |alarm: &String| of_delay.iter().any(|part| alarm.contains(part));
     let (known, wrong): (Vec<_>, Vec<_>) = alarms(&judged).into_iter().partition(is_known);
@@ -107,7 +111,7 @@ fn bbr_swift_falls_short_where_delays_are_no_queue_and_nowhere_else() {
 
 #[test]
 fn the_kind_of_algorithm_is_recognised() {
-    for sender in Sender::ours() {
+    for sender in ReferenceSender::ours() {
         let looks = judged(&sender, 2, false).looks;
         let is_right = match sender.name.as_str() {
             "bbr3" | "tcp bbr3" => {
@@ -124,19 +128,19 @@ fn the_kind_of_algorithm_is_recognised() {
         assert_eq!(looks.paced, Some(sender.name != "tcp cubic"), "{}", sender.name);
     }
     // Without marks Prague halves at losses, and on long paths bbr-swift's targets let it be BBR.
-    let kind = |flow: &str| judged(&Sender::new("x", flow), 2, false).looks.kind;
+    let kind = |flow: &str| judged(&ReferenceSender::new("x", flow), 2, false).looks.kind;
     let prague = kind("cc = \"prague\"\necn = \"l4s\"");
     assert!(matches!(prague, Kind::LossBased { decrease: Some(0.4..0.62) }), "{prague:?}");
     let swift = kind("cc = \"bbr-swift\"");
     assert!(matches!(swift, Kind::BbrLike { probe_rtt_s: Some(4.0..6.0) }), "{swift:?}");
-    let fixed = judged(&Sender::new("fixed", "cc = \"fixed:30mbit\""), 1, false);
+    let fixed = judged(&ReferenceSender::new("fixed", "cc = \"fixed:30mbit\""), 1, false);
     assert!(matches!(fixed.looks.kind, Kind::FixedRate { .. }), "{}", fixed.looks);
     assert_eq!(names(&fixed), ["does not react to losses"]);
 }
 
 #[test]
 fn a_quick_verdict_has_no_false_alarm_either_and_says_what_it_did_not_see() {
-    for sender in Sender::ours() {
+    for sender in ReferenceSender::ours() {
         let verdict = judged(&sender, 2, true);
         assert_eq!(alarms(&verdict), [""; 0], "{}", sender.name);
         let is_seen = |check: &str| verdict.checks.iter().any(|c| c.check == check);
@@ -146,7 +150,7 @@ fn a_quick_verdict_has_no_false_alarm_either_and_says_what_it_did_not_see() {
         let is_quick = ["no-pacing", "endless-drain", "endless-probe-rtt", "headroom-85", "deaf"];
         if is_quick.contains(algorithm) {
             let verdict =
-                judged(&Sender::new(algorithm, &format!("cc = \"{algorithm}\"")), 2, true);
+                judged(&ReferenceSender::new(algorithm, &format!("cc = \"{algorithm}\"")), 2, true);
             assert!(names(&verdict).contains(defect), "{algorithm}: {:?}", verdict.defects);
         }
     }
@@ -154,22 +158,22 @@ fn a_quick_verdict_has_no_false_alarm_either_and_says_what_it_did_not_see() {
 
 #[test]
 fn whole_and_quick_verdicts_stay_within_their_time() {
-    let span = |quick| courses(quick).iter().map(|course| course.span_s).sum::<u64>();
+    let span = |quick| test_paths(quick).iter().map(|test_path| test_path.span_s).sum::<u64>();
     // The rest is for starting and ending the commands.
     assert!(span(false) <= 310 && span(true) <= 75, "{} {}", span(false), span(true));
-    for course in &COURSES {
-        course.path(true).expect("a path for data that goes up");
-        course.path(false).expect("and for data that comes down");
-        assert!(course.company == Competitor::Alone || !course.quick);
+    for test_path in &TEST_PATHS {
+        test_path.path(true).expect("a path for data that goes up");
+        test_path.path(false).expect("and for data that comes down");
+        assert!(test_path.company == Competitor::Alone || !test_path.quick);
     }
 }
 
 #[test]
 fn a_verdict_is_a_table_test_cases_and_a_page() {
-    let sender = Sender::new("deaf", "cc = \"fixed:30mbit\"");
+    let sender = ReferenceSender::new("deaf", "cc = \"fixed:30mbit\"");
     let verdict = judged(&sender, 1, true);
-    let view = simulate(&COURSES[0], &sender, 1, &STOP).expect("a course");
-    let page = page(&verdict, &Views::from([(COURSES[0].name, view)])).expect("a page");
+    let view = simulate(&TEST_PATHS[0], &sender, 1, &STOP).expect("a test path");
+    let page = page(&verdict, &Views::from([(TEST_PATHS[0].name, view)])).expect("a page");
     for part in ["<svg", "does not react to losses", "fills the path", "BROKEN", "</html>"] {
         assert!(page.contains(part), "{part}");
     }
@@ -194,11 +198,12 @@ fn a_verdict_on_a_given_path_is_by_what_ours_do_there() {
     let path = "[path]\ntrace = \"lte\"\nrtt = \"80ms\"\nbuffer = \"2bdp\"\nup = [{ bottleneck = { rate = \"5mbit\" } }]\n";
     let given =
         TestPath::given("lte 80ms".to_owned(), path.to_owned(), std::path::Path::new(""), 3, 20);
-    for course in [given.clone(), given.upwards()] {
-        let limits = Limits::simulate(&[&course], &STOP, |_| ()).expect("nobody stops it");
+    for test_path in [given.clone(), given.upwards()] {
+        let limits = Limits::simulate(&[&test_path], &STOP, |_| ()).expect("nobody stops it");
         let judged = |flow: &str| {
-            let view = simulate(&course, &Sender::new("x", flow), 1, &STOP).expect("it runs");
-            Judged::of(&Views::from([(course.name, view)]), &BTreeMap::new(), &limits)
+            let view =
+                simulate(&test_path, &ReferenceSender::new("x", flow), 1, &STOP).expect("it runs");
+            Judged::of(&Views::from([(test_path.name, view)]), &BTreeMap::new(), &limits)
         };
         for healthy in ["cc = \"bbr3\"", "cc = \"cubic\"\ntransport = \"tcp\""] {
             let judged = judged(healthy);

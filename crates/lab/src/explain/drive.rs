@@ -9,7 +9,7 @@ use fullpipe_scenario::Scenario;
 use fullpipe_scenario::formulas::millis;
 use fullpipe_sim::{IPV4_TCP_HEADER_BYTES, Sim, SimConfig};
 
-use super::{Narrator, Story, Truth, Waiting};
+use super::{BottleneckQueue, Narrator, Story, Truth};
 use crate::backend::{BackendChoice, RunError};
 use crate::run::observe;
 
@@ -91,14 +91,14 @@ fn simulate(
         };
         let queue = sim.link(0).queue;
         sim.step();
-        let waiting = Waiting { bytes: queue.bytes, delay: queue.delay };
+        let waiting = BottleneckQueue { bytes: queue.bytes, delay: queue.delay };
         narrator.look(next, &sim.flow(flow).snapshot(), waiting);
     }
     let interrupted = is_stopped();
     if let Some(end) = end.filter(|_| !interrupted && !is_over(&sim)) {
         let queue = sim.link(0).queue;
         sim.run_until(end);
-        let waiting = Waiting { bytes: queue.bytes, delay: queue.delay };
+        let waiting = BottleneckQueue { bytes: queue.bytes, delay: queue.delay };
         narrator.look(end, &sim.flow(flow).snapshot(), waiting);
     }
     let story = narrator.finish(cc.to_owned(), path, sim.flow(flow).received());
@@ -117,7 +117,7 @@ fn watch(
     stop: &AtomicBool,
 ) -> Result<Story, ExplainError> {
     let mut narrator: Option<Narrator> = None;
-    let (mut waiting, mut received) = (Waiting::default(), 0);
+    let (mut waiting, mut received) = (BottleneckQueue::default(), 0);
     let seen = observe(
         plan,
         run,
@@ -130,7 +130,7 @@ fn watch(
                     None => narrator = Some(Narrator::new(truth, now, snapshot)),
                     Some(narrator) => narrator.look(now, &snapshot, waiting),
                 }
-                waiting = Waiting { bytes: sample.queue.bytes, delay: sample.queue.delay };
+                waiting = BottleneckQueue { bytes: sample.queue.bytes, delay: sample.queue.delay };
                 received = sample.received;
             }
             Ok(())

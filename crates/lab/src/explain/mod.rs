@@ -33,7 +33,7 @@ pub struct Truth {
 
 /// The queue in front of the bottleneck at one moment.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Waiting {
+pub struct BottleneckQueue {
     /// Bytes in it.
     pub bytes: u64,
     /// Queueing delay of a packet that arrives now.
@@ -130,7 +130,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, time: Duration, waiting: Waiting, inflight: u64) {
+    fn add(&mut self, time: Duration, waiting: BottleneckQueue, inflight: u64) {
         let nanos = u128::from(time.as_nanos());
         self.nanos += nanos;
         self.delay += nanos * u128::from(waiting.delay.as_nanos());
@@ -173,7 +173,7 @@ impl Narrator {
 
     /// Takes the flow's state after an event, or after a short time; `waiting` has held since the
     /// previous call.
-    pub fn look(&mut self, now: Instant, snapshot: &Snapshot, waiting: Waiting) {
+    pub fn look(&mut self, now: Instant, snapshot: &Snapshot, waiting: BottleneckQueue) {
         let (then, before) = self.before;
         let time = now.since(then);
         self.stay.sums.add(time, waiting, before.inflight);

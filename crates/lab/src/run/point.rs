@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_report::metrics::{Measurement, Place, RunResult, moments};
+use fullpipe_report::metrics::{Measurement, RunContext, RunResult, moments};
 use fullpipe_report::observe::Observations;
 use fullpipe_report::output::{Qlog, QlogDir};
 use fullpipe_report::plan::Plan;
@@ -11,7 +11,7 @@ use fullpipe_scenario::{LinkKind, Scenario};
 use crate::backend::{BackendChoice, OnSample, Request, RunError};
 use crate::observe::{Progress, Sampling};
 
-/// Rows of a course whose interval the scenario does not name: as many as a plot has points.
+/// Rows of a time series whose interval the scenario does not name: as many as a plot has points.
 pub const ROWS: u64 = 500;
 
 /// Options for the runs of a plan.
@@ -139,7 +139,7 @@ pub fn run_point(
     let written = qlog.map_or(Ok(()), Qlog::finish).map_err(store);
     let seen = seen?;
     written?;
-    let place = Place {
+    let place = RunContext {
         scenario: &plan.name,
         backend: options.backend.name(),
         link: options.backend.link(options.link).unwrap_or_default(),

@@ -48,7 +48,7 @@ impl Filter for Guarded {
     /// random connection ID that may be a connection's by chance, so whose a sender is cannot be
     /// told by what it sends alone.
     fn sender(&self) -> Box<dyn Outgoing> {
-        Box::new(Sender {
+        Box::new(LimitedSender {
             guard: self.guard.clone(),
             is_endpoints: self.senders.fetch_add(1, Ordering::Relaxed) == 0,
             peer: None,
@@ -71,7 +71,7 @@ fn is_acceptable(datagram: &[u8]) -> bool {
 }
 
 #[derive(Debug)]
-struct Sender {
+struct LimitedSender {
     guard: AmplificationLimit,
     is_endpoints: bool,
     /// The connection, once it has sent something.
@@ -93,7 +93,7 @@ enum Permitted {
     ByPeer,
 }
 
-impl Sender {
+impl LimitedSender {
     fn is_open(&mut self, to: SocketAddr) -> bool {
         let Some(peer) = &self.peer else { return false };
         let is_known = |(known, generation)| known == to && peer.is_still_open(generation);
@@ -108,7 +108,7 @@ impl Sender {
     }
 }
 
-impl Outgoing for Sender {
+impl Outgoing for LimitedSender {
     /// A datagram of a handshake, or of no connection, waits until its address may be sent more. A
     /// connection that is validated on another path must not wait for this one: a datagram that may
     /// not be sent is lost, and noq detects the loss.

@@ -326,8 +326,8 @@ impl State {
         }
     }
 
-    /// Where the challenges were sent that a payload answers. That the peer has the data is what
-    /// counts, wherever it stands.
+    /// The addresses to which the challenges were sent that a payload answers. The peer has to have
+    /// the data; its address does not count.
     fn answered(&mut self, payload: &[u8]) -> Vec<SocketAddr> {
         if self.asked.is_empty() {
             return Vec::new();

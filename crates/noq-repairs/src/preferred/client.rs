@@ -297,7 +297,7 @@ mod tests {
 
     use super::*;
 
-    /// Where a client of this server goes that is offered this address.
+    /// The address to which a client of this server goes that is offered this address.
     fn goes(server: &str, offered: &str) -> Option<SocketAddr> {
         let mut value = Vec::new();
         let offered: SocketAddr = offered.parse().expect("an address");

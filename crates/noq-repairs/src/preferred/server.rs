@@ -116,7 +116,7 @@ struct Sockets {
 impl AsyncUdpSocket for Sockets {
     fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
         let senders = self.all.iter().map(|bound| (bound.kind, bound.socket.create_sender()));
-        Box::pin(Sender(senders.collect()))
+        Box::pin(SocketSenders(senders.collect()))
     }
 
     fn poll_recv(
@@ -154,9 +154,9 @@ impl AsyncUdpSocket for Sockets {
 
 /// A sender of each socket.
 #[derive(Debug)]
-struct Sender(Vec<(Kind, Pin<Box<dyn UdpSender>>)>);
+struct SocketSenders(Vec<(Kind, Pin<Box<dyn UdpSender>>)>);
 
-impl UdpSender for Sender {
+impl UdpSender for SocketSenders {
     fn poll_send(
         mut self: Pin<&mut Self>,
         transmit: &Transmit<'_>,

@@ -131,10 +131,10 @@ impl Negotiated {
 
 /// Facts about version 2 that a server's packet protection and its socket tell each other.
 #[derive(Clone, Debug)]
-pub struct NegotiationTable(Arc<Mutex<Waiting>>);
+pub struct NegotiationTable(Arc<Mutex<PendingNegotiations>>);
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingNegotiations {
     /// Connections whose first packet has version 2, by the connection ID that the client chose.
     begun: ExpiringMap<ConnectionId, ()>,
     /// Retry packets of version 2, by their integrity tag.
@@ -144,7 +144,7 @@ struct Waiting {
 impl Default for NegotiationTable {
     fn default() -> Self {
         let now = Instant::now();
-        Self(Arc::new(Mutex::new(Waiting {
+        Self(Arc::new(Mutex::new(PendingNegotiations {
             begun: ExpiringMap::new(KEEP_WAITING, MOST_WAITING, now),
             retries: ExpiringMap::new(KEEP_WAITING, MOST_WAITING, now),
         })))
@@ -152,7 +152,7 @@ impl Default for NegotiationTable {
 }
 
 impl NegotiationTable {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, PendingNegotiations> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -93,7 +93,7 @@ impl crypto::ServerConfig for ServerCrypto {
             suite: self.suite,
             negotiated: Negotiated::new(V1),
             notes: Some(self.notes.clone()),
-            state: State::Waiting(Box::new(Waiting {
+            state: State::Waiting(Box::new(PendingHello {
                 v1: self.v1.clone(),
                 v2: self.v2.clone(),
                 parameters: *parameters,
@@ -170,7 +170,7 @@ impl crypto::ClientConfig for ClientCrypto {
 }
 
 /// A server that waits for the whole ClientHello, by which it chooses the version.
-struct Waiting {
+struct PendingHello {
     v1: Arc<rustls::ServerConfig>,
     v2: Arc<rustls::ServerConfig>,
     parameters: TransportParameters,
@@ -179,7 +179,7 @@ struct Waiting {
 }
 
 enum State {
-    Waiting(Box<Waiting>),
+    Waiting(Box<PendingHello>),
     Running(Box<Connection>),
 }
 

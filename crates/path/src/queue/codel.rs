@@ -3,7 +3,7 @@
 use fullpipe_cc::{Duration, Instant};
 
 use crate::pool::{Key, Pool};
-use crate::queue::{Fifo, Waiting};
+use crate::queue::{Fifo, QueuedPacket};
 use crate::{CoDelConfig, Count, DropReason, MTU_BYTES};
 
 /// The state machine of RFC 8289's pseudocode, for one queue.
@@ -39,7 +39,7 @@ impl CoDel {
 
     /// `dodequeue`: the front, and whether it may be dropped. `others` is what waits in other
     /// queues for the same link: section 4.4 asks for the occupancy of all of them.
-    fn take(&mut self, fifo: &mut Fifo, others: u64, now: Instant) -> (Option<Waiting>, bool) {
+    fn take(&mut self, fifo: &mut Fifo, others: u64, now: Instant) -> (Option<QueuedPacket>, bool) {
         let Some(front) = fifo.pop() else {
             self.first_above = None;
             return (None, false);
@@ -68,7 +68,7 @@ impl CoDel {
         others: u64,
         pool: &mut Pool,
         now: Instant,
-    ) -> Option<Waiting> {
+    ) -> Option<QueuedPacket> {
         let (mut front, mut may_drop) = self.take(fifo, others, now);
         if self.dropping {
             if !may_drop {
@@ -147,7 +147,7 @@ impl CoDelQueue {
         Ok(())
     }
 
-    pub(crate) fn dequeue(&mut self, pool: &mut Pool, now: Instant) -> Option<Waiting> {
+    pub(crate) fn dequeue(&mut self, pool: &mut Pool, now: Instant) -> Option<QueuedPacket> {
         self.codel.dequeue(&mut self.fifo, 0, pool, now)
     }
 }

@@ -3,7 +3,7 @@
 use fullpipe_cc::{Duration, Instant};
 
 use crate::pool::{Key, Pool};
-use crate::queue::{Fifo, Waiting};
+use crate::queue::{Fifo, QueuedPacket};
 use crate::{Count, DropReason, DualPi2Config, Ecn};
 
 /// Appendix A.1: the coupling factor.
@@ -130,7 +130,7 @@ impl DualPi2 {
     }
 
     /// `dualpi2_dequeue`, with the overload of appendix A.2.
-    pub(crate) fn dequeue(&mut self, pool: &mut Pool, now: Instant) -> Option<Waiting> {
+    pub(crate) fn dequeue(&mut self, pool: &mut Pool, now: Instant) -> Option<QueuedPacket> {
         self.catch_up(now);
         loop {
             let Some(low_latency) = self.schedule() else {

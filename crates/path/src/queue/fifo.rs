@@ -9,7 +9,7 @@ use crate::pool::Key;
 
 /// A packet that waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct QueuedPacket {
     pub(crate) arrived: Instant,
     pub(crate) key: Key,
     pub(crate) bytes: u32,
@@ -18,7 +18,7 @@ pub(crate) struct Waiting {
 /// Packets in the order in which they came.
 #[derive(Debug, Default)]
 pub(crate) struct Fifo {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedPacket>,
     bytes: u64,
 }
 
@@ -26,17 +26,17 @@ impl Fifo {
     #[inline]
     pub(crate) fn push(&mut self, arrived: Instant, key: Key, bytes: u32) {
         self.bytes += u64::from(bytes);
-        self.waiting.push_back(Waiting { arrived, key, bytes });
+        self.waiting.push_back(QueuedPacket { arrived, key, bytes });
     }
 
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Waiting> {
+    pub(crate) fn pop(&mut self) -> Option<QueuedPacket> {
         let front = self.waiting.pop_front()?;
         self.bytes -= u64::from(front.bytes);
         Some(front)
     }
 
-    pub(crate) fn front(&self) -> Option<&Waiting> {
+    pub(crate) fn front(&self) -> Option<&QueuedPacket> {
         self.waiting.front()
     }
 
@@ -50,7 +50,7 @@ impl Fifo {
         Count { packets: self.waiting.len() as u64, bytes: self.bytes }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiting> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &QueuedPacket> {
         self.waiting.iter()
     }
 }

@@ -6,7 +6,7 @@ use fullpipe_cc::Instant;
 
 use crate::pool::{Key, Pool};
 use crate::queue::codel::CoDel;
-use crate::queue::{Fifo, Waiting};
+use crate::queue::{Fifo, QueuedPacket};
 use crate::{Count, DropReason, FqCoDelConfig};
 
 /// The most packets that one overflow drops (RFC 8290 section 4.1).
@@ -97,7 +97,7 @@ impl FqCoDel {
     }
 
     /// Section 4.2.
-    pub(crate) fn dequeue(&mut self, pool: &mut Pool, now: Instant) -> Option<Waiting> {
+    pub(crate) fn dequeue(&mut self, pool: &mut Pool, now: Instant) -> Option<QueuedPacket> {
         loop {
             let is_new = !self.new.is_empty();
             let i = *if is_new { self.new.front() } else { self.old.front() }?;

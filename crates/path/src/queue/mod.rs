@@ -16,7 +16,7 @@ use fullpipe_cc::Instant;
 
 use self::codel::CoDelQueue;
 use self::dualpi2::DualPi2;
-pub(crate) use self::fifo::{Fifo, Waiting};
+pub(crate) use self::fifo::{Fifo, QueuedPacket};
 use self::fq_codel::FqCoDel;
 use self::pie::Pie;
 use self::red::Red;
@@ -79,7 +79,7 @@ impl Discipline {
 
     /// The wire is free: the packet that goes on it, and when it came.
     #[inline]
-    pub(crate) fn dequeue(&mut self, pool: &mut Pool, now: Instant) -> Option<Waiting> {
+    pub(crate) fn dequeue(&mut self, pool: &mut Pool, now: Instant) -> Option<QueuedPacket> {
         match self {
             Self::TailDrop(_, fifo) => fifo.pop(),
             Self::Step(q) => q.fifo.pop(),

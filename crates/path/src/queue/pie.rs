@@ -4,7 +4,7 @@ use fullpipe_cc::{Duration, Instant};
 
 use crate::pool::{Key, Pool};
 use crate::probability::RandomSource;
-use crate::queue::{Fifo, Waiting};
+use crate::queue::{Fifo, QueuedPacket};
 use crate::{Count, DropReason, PieConfig};
 
 /// Section 4.2, in Hz, for an update every 15 ms.
@@ -148,7 +148,7 @@ impl Pie {
         hit
     }
 
-    pub(crate) fn dequeue(&mut self, now: Instant) -> Option<Waiting> {
+    pub(crate) fn dequeue(&mut self, now: Instant) -> Option<QueuedPacket> {
         self.catch_up(now);
         let packet = self.fifo.pop();
         // With nothing behind it the next packet will not wait.

@@ -5,7 +5,7 @@ use fullpipe_cc::Instant;
 
 use crate::pool::{Key, Pool};
 use crate::probability::RandomSource;
-use crate::queue::{Fifo, Waiting};
+use crate::queue::{Fifo, QueuedPacket};
 use crate::{Count, DropReason, RedConfig};
 
 /// One queue with RED in its byte mode.
@@ -91,7 +91,7 @@ impl Red {
         hit
     }
 
-    pub(crate) fn dequeue(&mut self, now: Instant) -> Option<Waiting> {
+    pub(crate) fn dequeue(&mut self, now: Instant) -> Option<QueuedPacket> {
         let packet = self.fifo.pop();
         if packet.is_none() {
             self.idle_since.get_or_insert(now);

@@ -18,7 +18,7 @@ use super::{
 use crate::observe::{ByFlow, Checkpoint, FlowOnLink, Observations, SeriesRow};
 
 /// The run, its scenario, and what is asked of it beside its metrics.
-pub struct Place<'a> {
+pub struct RunContext<'a> {
     /// The scenario's name.
     pub scenario: &'a str,
     /// The backend's name.
@@ -72,7 +72,7 @@ impl<'a> Measurement<'a> {
     }
 
     /// All figures of the run.
-    pub fn result(self, place: &Place<'_>) -> RunResult {
+    pub fn result(self, place: &RunContext<'_>) -> RunResult {
         let whole = |scope: Scope, level: Level| -> Figures {
             let probe = |metric| Probe { scope: scope.clone(), metric, window: Window::default() };
             let all = Metric::of(level).into_iter();
@@ -136,7 +136,7 @@ impl<'a> Measurement<'a> {
             Scope::Link(n) => return span.of_link(probe.metric, *n),
         };
         match flows {
-            flows if probe.metric.needs_series() => span.of_course(probe.metric, flows.as_deref()),
+            flows if probe.metric.needs_series() => span.of_series(probe.metric, flows.as_deref()),
             None => span.of_run(probe.metric),
             Some(flows) => span.of_flows(probe.metric, &flows),
         }
@@ -222,11 +222,11 @@ impl Span<'_> {
         }
     }
 
-    fn of_course(&self, metric: Metric, flows: Option<&[usize]>) -> Option<f64> {
+    fn of_series(&self, metric: Metric, flows: Option<&[usize]>) -> Option<f64> {
         let (from, to) = (seconds(self.from), seconds(self.to));
         let lives: Vec<_> = (0..self.all.seen.times.len()).map(|i| self.all.life_s(i)).collect();
-        let course = SeriesValues::of(&self.all.seen.series, &lives, flows, from, to);
-        course.value(metric, self.all.empty_rtt_ms() / 1e3)
+        let series = SeriesValues::of(&self.all.seen.series, &lives, flows, from, to);
+        series.value(metric, self.all.empty_rtt_ms() / 1e3)
     }
 
     fn of_flows(&self, metric: Metric, flows: &[usize]) -> Option<f64> {
@@ -429,7 +429,7 @@ fn add_capacity(rows: &mut [SeriesRow], config: &SimConfig) {
     let times: Vec<Duration> =
         moments.iter().map(|t| Duration::from_nanos((t * 1e9).round() as u64)).collect();
     let links: Vec<usize> = config.flows.iter().map(|flow| config.first_link(flow)).collect();
-    let course = |link: usize| {
+    let capacities = |link: usize| {
         let rate = first_rate(config.link(link))?;
         let until = rate.bytes_until(&times);
         let (mut from, mut carried) = (Duration::ZERO, 0);
@@ -440,18 +440,18 @@ fn add_capacity(rows: &mut [SeriesRow], config: &SimConfig) {
         });
         Some(each.collect::<Vec<f64>>())
     };
-    // Flows with one link share its course.
-    let mut courses: BTreeMap<usize, Option<Vec<f64>>> = BTreeMap::new();
+    // Flows with one link share its capacities.
+    let mut of_links: BTreeMap<usize, Option<Vec<f64>>> = BTreeMap::new();
     for &link in &links {
-        courses.entry(link).or_insert_with(|| course(link));
+        of_links.entry(link).or_insert_with(|| capacities(link));
     }
     let mut moment = 0;
     for row in rows {
         if moments[moment] != row.t_s {
             moment += 1;
         }
-        let course = links.get(row.flow).and_then(|link| courses.get(link)?.as_ref());
-        row.capacity_mbps = course.map(|course| course[moment]);
+        let capacities = links.get(row.flow).and_then(|link| of_links.get(link)?.as_ref());
+        row.capacity_mbps = capacities.map(|capacities| capacities[moment]);
     }
 }
 

@@ -16,15 +16,15 @@ pub enum Stat {
     P95,
     P99,
     Max,
-    /// Of samples alone, which have an order.
+    /// The last value: of samples alone, which have an order.
     Last,
 }
 
 impl Stat {
-    /// Those of a distribution.
+    /// The statistics of a distribution.
     const ALL: [Self; 6] = [Self::Min, Self::Mean, Self::P50, Self::P95, Self::P99, Self::Max];
 
-    /// Those of a course of samples.
+    /// The statistics of a time series.
     const SAMPLED: [Self; 7] =
         [Self::Min, Self::Mean, Self::P50, Self::P95, Self::P99, Self::Max, Self::Last];
 
@@ -59,14 +59,14 @@ pub enum Metric {
     Burst(Stat),
     /// Round-trip samples of the senders. Of some flows of a run they are known up to 64 flows.
     Rtt(Stat),
-    /// From the write of data to its being read.
+    /// Time from the write of data to its being read.
     Latency(Stat),
-    /// From a request to the last byte of its answer, or of a short connection, or from a frame's
-    /// capture to its last byte.
+    /// Time from a request to the last byte of its answer or of a short connection, or from a
+    /// frame's capture to its last byte.
     Completion(Stat),
     /// Answers, short connections and frames of which the last byte was read.
     Completions,
-    /// Those that had begun and were not complete at the end.
+    /// Answers, short connections and frames that had begun and were not complete at the end.
     Censored,
     /// Bits of the frames that encoders made, over time.
     Bitrate,
@@ -74,7 +74,7 @@ pub enum Metric {
     DroppedFrames,
     /// Times at which a player stood still, because the next frame was late.
     Stalls,
-    /// The time for which players did.
+    /// The time for which players stood still.
     Stalled,
     /// Padding that applications offered for probes of the bandwidth.
     Padding,
@@ -115,7 +115,7 @@ pub enum Level {
 }
 
 impl Metric {
-    /// Those of frames.
+    /// The metrics of frames.
     const OF_MEDIA: [Self; 5] =
         [Self::Bitrate, Self::DroppedFrames, Self::Stalls, Self::Stalled, Self::Padding];
 

@@ -11,7 +11,7 @@ mod result;
 mod sampled;
 mod series_values;
 
-pub use measure::{Measurement, Place, moments};
+pub use measure::{Measurement, RunContext, moments};
 pub use metric::{Level, Metric, Stat};
 pub use paired::{Paired, paired};
 pub use probe::{Comparison, Probe, Scope, Which, Window};

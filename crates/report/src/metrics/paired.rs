@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::repeat::{Interval, Place, Repeated, without};
+use super::repeat::{GridPoint, Interval, Repeated, without};
 use super::{COMPARED, RunResult};
 
 /// An algorithm against the first of the file, at a place of the grid.
@@ -30,7 +30,7 @@ pub struct Paired {
 }
 
 /// An algorithm, a place, and there the runs of it and of the first with the same seeds.
-type Group<'a> = (String, Place, Vec<[&'a RunResult; 2]>);
+type Group<'a> = (String, GridPoint, Vec<[&'a RunResult; 2]>);
 
 /// The comparisons of the algorithms of a grid, where each ran more than once at a place. None
 /// where the grid has no axis of algorithms, or more than one.

@@ -95,7 +95,7 @@ pub fn repeated(runs: &[RunResult]) -> Vec<Repeated> {
 /// The runs that differ in nothing but their seed together: the axis `seed` of a file is one of
 /// replicates. In the order of the grid, without that axis in their place.
 pub fn over_seeds(runs: &[RunResult]) -> Vec<Repeated> {
-    let mut places: Vec<(Place, Vec<&RunResult>)> = Vec::new();
+    let mut places: Vec<(GridPoint, Vec<&RunResult>)> = Vec::new();
     for run in runs {
         let at = without(&run.at, &["seed"]);
         match places.iter_mut().find(|(place, _)| *place == at) {
@@ -107,14 +107,14 @@ pub fn over_seeds(runs: &[RunResult]) -> Vec<Repeated> {
 }
 
 /// A place in the grid: axes and values.
-pub(super) type Place = Vec<(String, String)>;
+pub(super) type GridPoint = Vec<(String, String)>;
 
 /// The place of a run without some of its axes.
-pub(super) fn without(at: &[(String, String)], axes: &[&str]) -> Place {
+pub(super) fn without(at: &[(String, String)], axes: &[&str]) -> GridPoint {
     at.iter().filter(|(axis, _)| !axes.contains(&axis.as_str())).cloned().collect()
 }
 
-fn together(runs: &[&RunResult], at: Place) -> Option<Repeated> {
+fn together(runs: &[&RunResult], at: GridPoint) -> Option<Repeated> {
     let first = runs.first()?;
     let interval = |name: &String| {
         let values: Option<Vec<f64>> =

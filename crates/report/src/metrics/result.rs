@@ -35,7 +35,7 @@ pub struct RunResult {
     pub flows: Vec<FlowResult>,
     /// The links, in the order in which packets pass them.
     pub links: Vec<Figures>,
-    /// The course of it; empty when none was recorded.
+    /// Its samples over time; empty when none were recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<SeriesRow>,
     /// Values for the expectations, in the order of the plan's probes.

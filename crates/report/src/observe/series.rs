@@ -1,4 +1,4 @@
-//! The course of a run, flow by flow.
+//! Samples of a run over time, flow by flow.
 
 use std::borrow::Cow;
 

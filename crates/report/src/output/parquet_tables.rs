@@ -57,7 +57,7 @@ impl Table {
 }
 
 /// The tables of a plan's runs: `summary`, `flows`, `links` and `series`, the last without rows
-/// when no course was recorded.
+/// when no time series was recorded.
 pub fn tables(plan: &Plan, outcomes: &[RunResult]) -> [Table; 4] {
     [
         Table { name: "summary", columns: summary(plan, outcomes) },
@@ -68,7 +68,7 @@ pub fn tables(plan: &Plan, outcomes: &[RunResult]) -> [Table; 4] {
 }
 
 /// Writes what the runs of a plan came to into a directory, which is made when it is not there:
-/// `summary.parquet`, `flows.parquet`, `links.parquet`, `series.parquet` when a course was
+/// `summary.parquet`, `flows.parquet`, `links.parquet`, `series.parquet` when a time series was
 /// recorded, and `scenario.toml`.
 ///
 /// # Errors

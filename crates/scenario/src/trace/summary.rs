@@ -105,7 +105,7 @@ pub struct Summary {
     pub rtt_course_ms: Option<Vec<f64>>,
 }
 
-/// Parts of a course.
+/// Equal parts of the time for which means are listed.
 const PARTS: u64 = 64;
 
 /// Each value of a series in a round, and the seconds for which it holds.
@@ -118,7 +118,7 @@ fn weighted<V>(series: &Series<V>, length: Duration, of: impl Fn(&V) -> f64) -> 
 }
 
 /// The means of weighted values over equal parts of their time.
-fn course(values: &[(f64, f64)]) -> Vec<f64> {
+fn means_over_time(values: &[(f64, f64)]) -> Vec<f64> {
     let part = values.iter().map(|(_, time)| time).sum::<f64>() / PARTS as f64;
     let mut values = values.iter().copied();
     let (mut value, mut left) = values.next().unwrap_or_default();
@@ -187,8 +187,8 @@ impl Trace {
             missing_cells: notes.missing_cells,
             repeated_times: notes.repeated_times,
             outage_share: rates.as_ref().map(outage),
-            rate_course_mbps: rates.as_deref().map(course),
-            rtt_course_ms: rtts.as_deref().map(course),
+            rate_course_mbps: rates.as_deref().map(means_over_time),
+            rtt_course_ms: rtts.as_deref().map(means_over_time),
             rate_mbps: rates.and_then(Spread::of),
             rtt_ms: rtts.and_then(Spread::of),
             loss: losses.and_then(Spread::of),

@@ -308,8 +308,8 @@ fn a_summary_weighs_values_with_their_time() {
     assert_eq!((rate.mean, rate.min, rate.p50, rate.max), (10.0, 0.0, 10.0, 20.0));
     assert_eq!(s.outage_share, Some(0.4));
     assert_eq!(s.rtt_ms.expect("RTTs").mean, 44.0);
-    let course = s.rate_course_mbps.expect("a course");
-    assert_eq!((course.len(), course[0], course[20], course[63]), (64, 10.0, 0.0, 20.0));
+    let means = s.rate_course_mbps.expect("means over time");
+    assert_eq!((means.len(), means[0], means[20], means[63]), (64, 10.0, 0.0, 20.0));
     let mahimahi = plain("1\n1\n").summary();
     assert_eq!(mahimahi.rate_mbps.expect("a rate").mean, 24.0);
     let single = plain("time,mbps\n0,5\n").summary();

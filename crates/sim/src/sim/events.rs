@@ -6,7 +6,7 @@ use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Ecn, Event, Header, IPV4_UDP_HEADER_BYTES};
 use fullpipe_traffic::{Application, Stream, stream_seed};
 
-use super::{CROSS, Sim, Timer};
+use super::{Numbered, Sim, Timer};
 use crate::REQUEST_BYTES;
 use crate::config::FlowConfig;
 use crate::flow::{DIRECT, Flow, Seeds, Wish};
@@ -379,7 +379,7 @@ impl Sim {
             self.timers.arm(self.first_of_flows - self.cross.len() + i, at);
         }
         let chunk = Chunk { id: 0, written: self.now, bytes: 0 };
-        let data = Data::new(CROSS + i as u32, number, self.now, chunk);
+        let data = Data::new(Numbered::Cross.number(i as u32), number, self.now, chunk);
         if self.graph.is_some() {
             return self.send_cross_away(i, packet_bytes, data);
         }

@@ -11,14 +11,10 @@ use fullpipe_path::{ConfigError, Ecn, Event};
 use fullpipe_traffic::Direction;
 
 use super::events::{find, header, nanos, owner};
-use super::{CROSS, Sim};
+use super::{Numbered, Sim};
 use crate::config::{FlowConfig, Route, SimConfig};
 use crate::link::Link;
 use crate::packet::{Data, Up};
-
-/// Answers to flow `i` have the number `ANSWERS + i` on links: above all flows and cross traffic,
-/// so that a queue for each flow tells both directions apart.
-const ANSWERS: u32 = CROSS + (CROSS >> 1);
 
 /// The end of a list of links.
 const END: u32 = u32::MAX;
@@ -40,14 +36,14 @@ enum Load {
     Up(u32, Up),
 }
 
-/// The links that packets of a flow pass, as places in [`Graph::hops`], and what is added to the
-/// flow's number on the first one.
+/// The links that packets of a flow pass, as places in [`Graph::hops`], and the kind of number that
+/// they have on the first one.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct FlowPath {
     there: u32,
     back: u32,
-    data_number: u32,
-    answer_number: u32,
+    data_number: Numbered,
+    answer_number: Numbered,
 }
 
 /// A change of a flow's way.
@@ -68,7 +64,7 @@ pub(super) struct Graph {
     uplink: usize,
     /// The links of all ways, one after the other; [`END`] is behind the last of each.
     hops: Vec<u32>,
-    ways: Vec<Way>,
+    ways: Vec<FlowPath>,
     /// The last one first.
     changes: Vec<Change>,
     /// The ways of cross traffic.
@@ -132,11 +128,11 @@ impl Graph {
         let back = self.list(route.back.iter().copied().chain(last));
         // On the uplink, ACKs have their flow's number, and data that goes up has another.
         let (data_number, answer_number) = match flow.direction {
-            Direction::Up => (CROSS, ANSWERS),
-            Direction::Down if route.back[0] == self.uplink => (0, 0),
-            Direction::Down => (0, ANSWERS),
+            Direction::Up => (Numbered::Cross, Numbered::Answers),
+            Direction::Down if route.back[0] == self.uplink => (Numbered::Flow, Numbered::Flow),
+            Direction::Down => (Numbered::Flow, Numbered::Answers),
         };
-        self.ways.push(Way { there, back, data_number, answer_number });
+        self.ways.push(FlowPath { there, back, data_number, answer_number });
         self.ways.len() as u32 - 1
     }
 
@@ -175,7 +171,7 @@ impl Sim {
         if hop < END {
             let flow = match &d.payload.load {
                 Load::Data(data) => data.flow,
-                Load::Up(flow, _) => ANSWERS + flow,
+                Load::Up(flow, _) => Numbered::Answers.number(*flow),
             };
             d.payload.next += 1;
             return self.enter(hop as usize, flow, d.wire_bytes, d.ecn, d.payload);
@@ -225,7 +221,7 @@ impl Sim {
         Some((hop as usize, place + 1))
     }
 
-    fn way(&self, way: u32) -> Option<Way> {
+    fn way(&self, way: u32) -> Option<FlowPath> {
         self.graph.as_deref()?.ways.get(way as usize).copied()
     }
 
@@ -236,14 +232,14 @@ impl Sim {
         let Some(way) = self.way(way) else { return };
         let Some((link, next)) = self.first_hop(way.back) else { return };
         let parcel = Parcel { next, load: Load::Up(i, up) };
-        self.enter(link, way.answer_number + i, wire_bytes, Ecn::NotEct, parcel);
+        self.enter(link, way.answer_number.number(i), wire_bytes, Ecn::NotEct, parcel);
     }
 
     /// Sends one packet of a flow's data that its sender does not keep account of.
     pub(super) fn send_alone(&mut self, way: u32, wire_bytes: u32, data: Data) {
         let Some(way) = self.way(way) else { return };
         let Some((link, next)) = self.first_hop(way.there) else { return };
-        let flow = way.data_number + data.flow;
+        let flow = way.data_number.number(data.flow);
         self.enter(link, flow, wire_bytes, Ecn::NotEct, Parcel { next, load: Load::Data(data) });
     }
 
@@ -263,7 +259,7 @@ impl Sim {
         let graph = self.graph.as_deref_mut()?;
         let way = graph.ways.get(flow.way as usize)?;
         let (first, next) = (graph.hops[way.there as usize] as usize, way.there + 1);
-        let (number, more, ecn) = (way.data_number + i, flow.header_bytes, flow.codepoint());
+        let (number, more, ecn) = (way.data_number.number(i), flow.header_bytes, flow.codepoint());
         let path = &mut graph.links[first].path;
         let mut is_new = false;
         let deadline = flow.sender.pump(now, probe, |pn, chunk, bytes| {

@@ -6,7 +6,7 @@ use super::timers::{TICK, clock_at};
 use super::{Connection, State};
 use crate::rack::DUP_THRESH;
 use crate::receiver::{SACK_BLOCKS, Span};
-use crate::recovery::{Evidence, Verdict, before};
+use crate::recovery::{EpisodeVerdict, Evidence, before};
 use crate::sent::{Losses, News};
 use crate::seq;
 use crate::wire::{Header, Segment};
@@ -191,13 +191,13 @@ impl Connection {
         }
     }
 
-    fn apply(&mut self, now: Instant, verdict: Verdict) {
-        if verdict == Verdict::None {
+    fn apply(&mut self, now: Instant, verdict: EpisodeVerdict) {
+        if verdict == EpisodeVerdict::None {
             return;
         }
         self.cc.on_spurious_loss(now);
         self.prr = None;
-        if verdict == Verdict::SpuriousTimeout {
+        if verdict == EpisodeVerdict::SpuriousTimeout {
             let flight = self.flight.undo();
             let mut batch = self.cc.ack(now);
             batch.resync_inflight(flight);

@@ -21,7 +21,7 @@ pub(super) struct Listener {
     /// Connections whose handshake is over, and that nobody has accepted.
     queue: VecDeque<Handle>,
     last_cookie: Option<Instant>,
-    /// Those that began with data, and whose handshake is not over.
+    /// Connections that began with data, and whose handshake is not over.
     pub(super) pending: Pending,
 }
 
@@ -43,7 +43,7 @@ impl Listener {
         self.place
     }
 
-    /// Those that nobody has accepted, half-open or not.
+    /// Connections that nobody has accepted, half-open or not.
     pub(super) fn connections(&self) -> impl Iterator<Item = u32> + '_ {
         self.half_open.iter().copied().chain(self.queue.iter().map(|handle| handle.index))
     }

@@ -55,10 +55,10 @@ enum Command {
         cc: Algorithm,
         /// Pass connections from the tunnel to this PORT on to HOST:PORT outside of it
         #[arg(long, value_name = "PORT=HOST:PORT")]
-        serve: Vec<Way>,
+        serve: Vec<Forward>,
         /// Pass connections to this ADDRESS:PORT outside of the tunnel on to HOST:PORT in it
         #[arg(long, value_name = "ADDRESS:PORT=HOST:PORT")]
-        forward: Vec<Way>,
+        forward: Vec<Forward>,
     },
     /// Be an end of a tunnel behind a TUN device, with the kernel's TCP (root): what
     /// `wg-quick` does where there is WireGuard
@@ -92,12 +92,12 @@ struct TunnelArgs {
 
 /// A place and another one that it leads to.
 #[derive(Clone)]
-struct Way {
+struct Forward {
     from: String,
     to: String,
 }
 
-impl FromStr for Way {
+impl FromStr for Forward {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -178,8 +178,8 @@ async fn user(
     args: &TunnelArgs,
     address: IpAddr,
     cc: Algorithm,
-    serve: Vec<Way>,
-    forward: Vec<Way>,
+    serve: Vec<Forward>,
+    forward: Vec<Forward>,
 ) -> Outcome {
     let tunnel = Arc::new(open(args, address)?);
     tunnel.set_nonblocking()?;

@@ -1,4 +1,4 @@
-//! The checks: each a figure of one course's record, and the sense in which it is good.
+//! The checks: each a figure of one path's record, and the sense in which it is good.
 
 use super::test_path::{GIVEN, RTT_S};
 use super::view::{View, burst_quantile};
@@ -17,8 +17,8 @@ type Figure = fn(&View) -> Result<f64, String>;
 #[derive(Clone, Copy)]
 pub(super) struct Check {
     pub(super) name: &'static str,
-    /// The course's name.
-    pub(super) course: &'static str,
+    /// The path's name.
+    pub(super) test_path: &'static str,
     pub(super) unit: &'static str,
     pub(super) sense: Sense,
     /// A sender that ended before, in seconds, is not judged.
@@ -28,13 +28,13 @@ pub(super) struct Check {
 
 const fn check(
     name: &'static str,
-    course: &'static str,
+    test_path: &'static str,
     unit: &'static str,
     sense: Sense,
     until: f64,
     figure: Figure,
 ) -> Check {
-    Check { name, course, unit, sense, until, figure }
+    Check { name, test_path, unit, sense, until, figure }
 }
 
 use Sense::{Less, More};

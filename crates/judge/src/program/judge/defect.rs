@@ -78,14 +78,14 @@ const PACKET: f64 = 1500.0;
 /// Time that a sender has to find its rate.
 const SETTLED_S: f64 = 3.0;
 
-/// Utilization of a course from three seconds after the start on.
+/// Utilization of a path from three seconds after the start on.
 fn filled(views: &Views, name: &str) -> Option<f64> {
     let v = views.get(name)?;
     (v.ended_or_end() > v.start + SETTLED_S + 2.0)
         .then(|| v.utilization(v.start + SETTLED_S, v.ended_or_end()))
 }
 
-/// True if the clean course is filled: what goes wrong elsewhere is then of that course.
+/// True if the clean path is filled: what goes wrong elsewhere is then of that path.
 fn is_clean_filled(views: &Views) -> bool {
     filled(views, "clean").is_some_and(|share| share > 0.8)
 }
@@ -245,7 +245,7 @@ fn unpaced(views: &Views, looks: &Looks) -> Option<String> {
     })
 }
 
-/// Losses that come alone, on the course with 0.1 % of them: the volume in flight before and the
+/// Losses that come alone, on the path with 0.1 % of them: the volume in flight before and the
 /// least within a second after, in packets.
 fn after_losses(views: &Views) -> Option<Vec<(f64, f64)>> {
     let v = views.get("loss 0.1 %").or(views.get("loss 1 %"))?;

@@ -60,7 +60,7 @@ const UNPACED_BURST: f64 = 13.0;
 const PACKET: f64 = 1500.0;
 
 impl Looks {
-    /// Of a sender that ran on these courses.
+    /// Of a sender that ran on these paths.
     pub(super) fn of(views: &Views) -> Self {
         let usual = |name: &str| {
             let v = views.get(name)?;

@@ -1,4 +1,4 @@
-//! Senders in the simulator on the same courses: ours, from which the limits come, and any other
+//! Senders in the simulator on the same paths: ours, from which the limits come, and any other
 //! that a name stands for.
 
 use std::sync::atomic::AtomicBool;
@@ -12,14 +12,14 @@ use fullpipe_lab::run::arrivals;
 
 /// A sender of the simulator: its name, and the fields of its flow in a scenario file.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Sender {
+pub struct ReferenceSender {
     /// Its name in results.
     pub name: String,
     /// The fields of its `[[flow]]`.
     pub flow: String,
 }
 
-impl Sender {
+impl ReferenceSender {
     /// A sender of these fields.
     pub fn new(name: &str, flow: &str) -> Self {
         Self { name: name.to_owned(), flow: flow.to_owned() }
@@ -46,26 +46,26 @@ const OURS: [(&str, &str); 8] = [
 /// The flow of CUBIC beside which a sender runs.
 const CUBIC: &str = "cc = \"cubic\"\ntransport = \"tcp\"\npaced = false";
 
-/// The view of a sender on a course.
+/// The view of a sender on a path.
 ///
 /// # Errors
 /// The sender's fields are wrong, or `stop` was set.
 pub fn simulate(
-    course: &TestPath,
-    sender: &Sender,
+    test_path: &TestPath,
+    sender: &ReferenceSender,
     seed: u64,
     stop: &AtomicBool,
 ) -> Result<View, RunError> {
-    let direction = if course.is_up() { "direction = \"up\"\n" } else { "" };
+    let direction = if test_path.is_up() { "direction = \"up\"\n" } else { "" };
     let flow = format!("[[flow]]\n{}\n{direction}", sender.flow);
-    let flows = match course.company {
+    let flows = match test_path.company {
         Competitor::Alone => flow,
         Competitor::Itself => format!("{flow}count = 2\n"),
         Competitor::Cubic => format!("{flow}[[flow]]\n{CUBIC}\n"),
     };
-    let plan = course.plan(&flows, seed).map_err(RunError::Scenario)?;
+    let plan = test_path.plan(&flows, seed).map_err(RunError::Scenario)?;
     let path = ProgramPath::of(&plan, false).map_err(RunError::Scenario)?;
     let [down, up] = arrivals(&plan, MOST_PACKETS, stop)?;
     let record = WireRecord::of(&path.down, &path.up, [&down, &up]);
-    Ok(View::of(&record, &path, course.span_s as f64, None))
+    Ok(View::of(&record, &path, test_path.span_s as f64, None))
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::Views;
-use super::test_path::{COURSES, GIVEN};
+use super::test_path::{GIVEN, TEST_PATHS};
 use super::verdict::{Grade, Judged, Judgement};
 use crate::program::{ProgramResult, ProgramSample};
 use fullpipe_report::output::page::{self, escape};
@@ -79,16 +79,16 @@ pub fn text(judged: &Judged) -> String {
     text
 }
 
-/// The course of a path: its name, what is special about it, the rate and the queue over time.
+/// A path: its name, what is special about it, the rate and the queue over time.
 type PathSeries<'a> = (&'a str, &'a str, [Vec<(f64, f64)>; 2]);
 
-/// A page with the table, the defects, and the rate and the queue on each course.
+/// A page with the table, the defects, and the rate and the queue on each path.
 ///
 /// # Errors
 /// A plot cannot be drawn.
 pub fn page(judged: &Judged, views: &Views) -> Result<String, PlotError> {
     let series = |name: &str| views.get(name).map(|view| view.series(STEP_S));
-    render(judged, &courses_with(series))
+    render(judged, &series_with(series))
 }
 
 /// The same of results that were kept: of the direction that carried the data.
@@ -96,17 +96,17 @@ pub fn page(judged: &Judged, views: &Views) -> Result<String, PlotError> {
 /// # Errors
 /// A plot cannot be drawn.
 pub fn page_of_runs(judged: &Judged, runs: &[ProgramResult]) -> Result<String, PlotError> {
-    render(judged, &courses_of(runs))
+    render(judged, &series_of(runs))
 }
 
 /// The plots of that page, each with the name of its path.
 pub fn drawings_of_runs(runs: &[ProgramResult]) -> Vec<(String, Drawing)> {
-    let all = courses_of(runs).into_iter();
+    let all = series_of(runs).into_iter();
     all.map(|(name, _, series)| (name.to_owned(), drawing(series))).collect()
 }
 
-fn courses_of(runs: &[ProgramResult]) -> Vec<PathSeries<'static>> {
-    courses_with(|name| {
+fn series_of(runs: &[ProgramResult]) -> Vec<PathSeries<'static>> {
+    series_with(|name| {
         // The last one with a name, where a run was made again.
         let run = runs.iter().rev().find(|run| run.path == name)?;
         let way = usize::from(run.up.payload_bytes > run.down.payload_bytes);
@@ -118,8 +118,8 @@ fn courses_of(runs: &[ProgramResult]) -> Vec<PathSeries<'static>> {
 }
 
 /// All paths of which there is something.
-fn courses_with(series: impl Fn(&str) -> Option<[Vec<(f64, f64)>; 2]>) -> Vec<PathSeries<'static>> {
-    let ours = COURSES.iter().map(|course| (course.name, course.about.as_ref()));
+fn series_with(series: impl Fn(&str) -> Option<[Vec<(f64, f64)>; 2]>) -> Vec<PathSeries<'static>> {
+    let ours = TEST_PATHS.iter().map(|test_path| (test_path.name, test_path.about.as_ref()));
     let all = ours.chain([(GIVEN, "the path of the options")]);
     all.filter_map(|(name, about)| Some((name, about, series(name)?))).collect()
 }
@@ -132,7 +132,7 @@ fn drawing([rates, queue]: [Vec<(f64, f64)>; 2]) -> Drawing {
     ])
 }
 
-fn render(judged: &Judged, courses: &[PathSeries<'_>]) -> Result<String, PlotError> {
+fn render(judged: &Judged, test_paths: &[PathSeries<'_>]) -> Result<String, PlotError> {
     let mut page = page::head("A verdict on a sender");
     let _ = writeln!(page, "<h1>A verdict on a sender</h1>");
     let _ = writeln!(page, "<p>It looks like {}.</p>", escape(&judged.looks_like));
@@ -141,7 +141,7 @@ fn render(judged: &Judged, courses: &[PathSeries<'_>]) -> Result<String, PlotErr
         let _ = writeln!(page, "<p><strong>{name}</strong>: {about}</p>");
     }
     page::html_table(&mut page, "Checks", &table(judged));
-    for (i, (name, about, series)) in courses.iter().enumerate() {
+    for (i, (name, about, series)) in test_paths.iter().enumerate() {
         let (name, about) = (escape(name), escape(about));
         let _ = writeln!(page, "<section tabindex=\"-1\">\n<h2>{name}</h2>\n<p>{about}</p>");
         page::plot(&mut page, &format!("course-{i}"), &drawing(series.clone()))?;
@@ -176,7 +176,7 @@ pub fn junit(judged: &Judged) -> String {
             (None, Some(reason)) => format!("<skipped message=\"{}\"/>", escape(reason)),
             _ => String::new(),
         };
-        case(&format!("judge.{}", c.course), &c.check, &inside);
+        case(&format!("judge.{}", c.test_path), &c.check, &inside);
     }
     for defect in &judged.defects {
         let inside = format!("<failure message=\"{}\"/>", escape(&defect.about));

@@ -37,7 +37,7 @@ pub struct TestPath {
     pub quick: bool,
 }
 
-/// The text of a course's path.
+/// The text of a path's path.
 #[derive(Clone, PartialEq, Debug)]
 enum PathText {
     /// One of ours; `{u}` stands for what the way of the ACKs has where that is not the same as the
@@ -48,7 +48,7 @@ enum PathText {
     Given { tables: String, dir: PathBuf, seed: u64, is_up: bool },
 }
 
-/// Name of the course whose path somebody gives.
+/// Name of the path whose path somebody gives.
 pub const GIVEN: &str = "your path";
 
 const fn alone(
@@ -76,12 +76,12 @@ const fn beside(
 /// Round trip without queues, of all but the path with a long one.
 pub(super) const RTT_S: f64 = 0.04;
 
-/// The first course is the same in both directions: which of them carries the data is not known
+/// The first path is the same in both directions: which of them carries the data is not known
 /// before.
 const WAY_BACK: &str = "{ bottleneck = { rate = \"20mbit\", buffer = \"2bdp\" } }";
 
 /// All of them, in the order in which they are run.
-pub static COURSES: [TestPath; 16] = [
+pub static TEST_PATHS: [TestPath; 16] = [
     alone(
         "clean",
         "20 Mbit/s, 40 ms, a buffer of 2 BDP",
@@ -199,9 +199,9 @@ pub static COURSES: [TestPath; 16] = [
 ];
 
 impl TestPath {
-    /// The course of a name.
+    /// The path of a name.
     pub fn named(name: &str) -> Option<&'static Self> {
-        COURSES.iter().find(|course| course.name == name)
+        TEST_PATHS.iter().find(|test_path| test_path.name == name)
     }
 
     /// A path of somebody's own: tables of a scenario file as they are written there, the folder in
@@ -215,11 +215,11 @@ impl TestPath {
     /// The same for a command whose data goes up: our own senders are simulated there then.
     #[must_use]
     pub fn upwards(&self) -> Self {
-        let mut course = self.clone();
-        if let PathText::Given { is_up, .. } = &mut course.path {
+        let mut test_path = self.clone();
+        if let PathText::Given { is_up, .. } = &mut test_path.path {
             *is_up = true;
         }
-        course
+        test_path
     }
 
     /// True if our own senders send upwards on it.
@@ -227,7 +227,7 @@ impl TestPath {
         matches!(self.path, PathText::Given { is_up: true, .. })
     }
 
-    /// A scenario's text with these flows; `seed` is that of a course of ours.
+    /// A scenario's text with these flows; `seed` is that of a path of ours.
     pub(super) fn toml(&self, flows: &str, seed: u64) -> String {
         let up = |elements: &str| format!("up = [{elements}{WAY_BACK}]");
         let (path, seed) = match &self.path {
@@ -276,7 +276,7 @@ impl TestPath {
 
     /// The time in seconds after which there is something to judge.
     pub fn least_s(&self) -> f64 {
-        let checks = CHECKS.iter().filter(|check| check.course == self.name);
+        let checks = CHECKS.iter().filter(|check| check.test_path == self.name);
         checks.map(|check| check.until).reduce(f64::min).unwrap_or(0.0)
     }
 

@@ -9,8 +9,8 @@ use super::Views;
 use super::check::{CHECKS, Check, Sense};
 use super::defect::{Defect, defects};
 use super::kind::Looks;
-use super::reference::{Sender, simulate};
-use super::test_path::{COURSES, GIVEN, TestPath};
+use super::reference::{ReferenceSender, simulate};
+use super::test_path::{GIVEN, TEST_PATHS, TestPath};
 use super::view::View;
 use fullpipe_lab::backend::RunError;
 
@@ -55,8 +55,9 @@ impl Grade {
 pub struct Judgement {
     /// Name of the check.
     pub check: String,
-    /// The course's name.
-    pub course: String,
+    /// The path's name.
+    #[serde(rename = "course")]
+    pub test_path: String,
     /// Unit of the values.
     pub unit: String,
     /// The figure; null where it was not judged.
@@ -65,7 +66,7 @@ pub struct Judgement {
     pub good: f64,
     /// Broken beyond this.
     pub broken: f64,
-    /// The same figure of our senders on the same course, in the simulator.
+    /// The same figure of our senders on the same path, in the simulator.
     pub ours: BTreeMap<String, f64>,
     /// The verdict; null where it was not judged.
     pub grade: Option<Grade>,
@@ -78,28 +79,28 @@ pub struct Judgement {
 pub struct Limits(Vec<BTreeMap<String, f64>>);
 
 impl Limits {
-    /// Runs our senders on these courses. `tell` is called after each course with its name.
+    /// Runs our senders on these paths. `tell` is called after each path with its name.
     ///
     /// # Errors
     /// `stop` was set.
     pub fn simulate(
-        courses: &[&TestPath],
+        test_paths: &[&TestPath],
         stop: &AtomicBool,
         mut tell: impl FnMut(&TestPath),
     ) -> Result<Self, RunError> {
         let mut figures = vec![BTreeMap::new(); CHECKS.len()];
-        for course in courses {
-            for sender in Sender::ours() {
-                let view = simulate(course, &sender, 1, stop)?;
+        for test_path in test_paths {
+            for sender in ReferenceSender::ours() {
+                let view = simulate(test_path, &sender, 1, stop)?;
                 for (ours, check) in figures.iter_mut().zip(&CHECKS) {
-                    if check.course == course.name
+                    if check.test_path == test_path.name
                         && let Ok(value) = (check.figure)(&view)
                     {
                         ours.insert(sender.name.clone(), value);
                     }
                 }
             }
-            tell(course);
+            tell(test_path);
         }
         Ok(Self(figures))
     }
@@ -108,7 +109,7 @@ impl Limits {
 /// The verdicts on a sender.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Judged {
-    /// One for each check of the courses.
+    /// One for each check of the paths.
     pub checks: Vec<Judgement>,
     /// The kind of algorithm.
     pub looks: Looks,
@@ -119,14 +120,14 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Of a sender that ran on these courses. `missing` has the reason for each course without a
+    /// Of a sender that ran on these paths. `missing` has the reason for each path without a
     /// view.
     pub fn of(views: &Views, missing: &BTreeMap<&'static str, String>, limits: &Limits) -> Self {
         let is_given = views.contains_key(GIVEN);
         let pauses = ["clean", GIVEN].iter().filter_map(|name| views.get(name));
         let pauses = pauses.map(View::pause).any(|pause| pause.is_some());
         let checks = CHECKS.iter().zip(&limits.0).filter_map(|(check, ours)| {
-            let figure = match (views.get(check.course), missing.get(check.course)) {
+            let figure = match (views.get(check.test_path), missing.get(check.test_path)) {
                 (Some(_), _) if pauses && check.sense == Sense::More => {
                     Err("it pauses by itself".to_owned())
                 }
@@ -199,7 +200,7 @@ fn judgement(
     };
     Judgement {
         check: check.name.to_owned(),
-        course: check.course.to_owned(),
+        test_path: check.test_path.to_owned(),
         unit: check.unit.to_owned(),
         value,
         good,
@@ -235,9 +236,9 @@ fn grade(sense: Sense, value: f64, good: f64, broken: f64) -> Grade {
     }
 }
 
-/// The courses of a whole or of a quick verdict.
-pub fn courses(quick: bool) -> Vec<&'static TestPath> {
-    COURSES.iter().filter(|course| course.quick || !quick).collect()
+/// The paths of a whole or of a quick verdict.
+pub fn test_paths(quick: bool) -> Vec<&'static TestPath> {
+    TEST_PATHS.iter().filter(|test_path| test_path.quick || !quick).collect()
 }
 
 #[cfg(test)]
@@ -280,7 +281,7 @@ mod tests {
     fn a_worse_grade_and_a_new_defect_are_worse_than_before() {
         let check = |grade| Judgement {
             check: "c".to_owned(),
-            course: "clean".to_owned(),
+            test_path: "clean".to_owned(),
             unit: "%".to_owned(),
             value: Some(1.0),
             good: 1.0,

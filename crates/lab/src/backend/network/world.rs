@@ -74,7 +74,7 @@ impl Timer {
 
 /// The links that a flow's packets pass.
 #[derive(Clone, Copy, Debug)]
-struct Ways {
+struct FlowRoute {
     route: Span,
     direction: Direction,
     extra_rtt: Duration,
@@ -87,7 +87,7 @@ pub(in crate::backend) struct Network<T: Transport> {
     pub(super) links: Vec<Link<Parcel>>,
     uplink: Path<Parcel>,
     pub(super) flows: Vec<Flow<T>>,
-    ways: Vec<Ways>,
+    ways: Vec<FlowRoute>,
     /// By flow: packets on a return path that is longer than the path's.
     way_back: Vec<VecDeque<(Instant, Vec<u8>, Ecn)>>,
     cross: Vec<Cross>,
@@ -141,7 +141,7 @@ impl<T: Transport> Network<T> {
             let seeds = Seeds { starts: seed(Stream::Starts), jitter: seed(Stream::Jitter) };
             world.flows.push(Flow::new(flow, stack(i, flow)?, seeds));
             let route = config.route(flow);
-            world.ways.push(Ways {
+            world.ways.push(FlowRoute {
                 route: Span::of(match flow.direction {
                     Direction::Down => &route.there,
                     Direction::Up => &route.back,

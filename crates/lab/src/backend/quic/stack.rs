@@ -127,7 +127,7 @@ pub(in crate::backend) struct Settings {
 
 /// The sender of a flow.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sender {
+pub(super) struct SenderConfig {
     pub(super) direction: Direction,
     pub(super) cc: Cc,
     pub(super) seed: u64,
@@ -138,18 +138,18 @@ pub(super) struct Sender {
 pub(in crate::backend) struct Flows<C> {
     pub(super) settings: Settings,
     pub(super) identity: Identity,
-    pub(super) senders: Vec<Sender>,
+    pub(super) senders: Vec<SenderConfig>,
     /// Their clients, once the link is there.
     #[cfg(feature = "s2n")]
     pub(super) clients: OnceLock<Clients>,
     /// The sender's ends of the connections of each.
     pub(super) sending: Mutex<Vec<Senders<C>>>,
-    /// Who waits for the server's end of a connection.
+    /// Channels to those that wait for the server's end of a connection.
     waiting: Mutex<HashMap<Id, oneshot::Sender<C>>>,
 }
 
 impl<C: Connection> Flows<C> {
-    pub(super) fn new(settings: Settings, senders: Vec<Sender>) -> Result<Self, RunError> {
+    pub(super) fn new(settings: Settings, senders: Vec<SenderConfig>) -> Result<Self, RunError> {
         let flows = senders.len();
         Ok(Self {
             settings,

@@ -19,7 +19,7 @@ use super::clients::Clients;
 use super::flow::{self, FlowTask, ReceiverStats, StartTime};
 use super::senders::Senders;
 use super::socket;
-use super::stack::{Flows, Sender, Settings, Stack};
+use super::stack::{Flows, SenderConfig, Settings, Stack};
 use crate::backend::RunError;
 use crate::backend::link::{Link, RealPath};
 use crate::backend::realtime::{Event, Testbed};
@@ -279,9 +279,9 @@ fn runtime(name: &str) -> Result<Runtime, RunError> {
         .map_err(RunError::Runtime)
 }
 
-fn senders(scenario: &Scenario) -> Vec<Sender> {
+fn senders(scenario: &Scenario) -> Vec<SenderConfig> {
     let each = scenario.flows.iter().zip(&scenario.config.flows);
-    each.map(|(flow, config)| Sender {
+    each.map(|(flow, config)| SenderConfig {
         direction: config.direction,
         cc: flow.cc,
         seed: config.cc.seed,

@@ -22,9 +22,9 @@ pub(super) const PEER: SocketAddr =
 
 /// The clock of a stack, which begins when the run does.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Times(StackInstant);
+pub(super) struct StackClock(StackInstant);
 
-impl Times {
+impl StackClock {
     pub(super) fn start() -> Self {
         Self(StackInstant::now())
     }
@@ -46,9 +46,9 @@ struct OpenConnection<S: Stack> {
     is_released: bool,
     is_changed: bool,
     is_finished: bool,
-    /// It is in [`End::senders`].
+    /// It is in [`QuicEnd::senders`].
     may_send: bool,
-    /// Its place in [`End::timeouts`].
+    /// Its place in [`QuicEnd::timeouts`].
     timeout: Option<StackInstant>,
     pacing: S::Pacing,
     /// Datagrams of which the last have not left.
@@ -67,7 +67,7 @@ struct OpenConnection<S: Stack> {
     rtt: RttSample,
 }
 
-pub(super) struct End<S: Stack> {
+pub(super) struct QuicEnd<S: Stack> {
     endpoint: S::Endpoint,
     server: Option<Arc<S::ServerConfig>>,
     /// Streams of a connection.
@@ -86,7 +86,7 @@ pub(super) struct End<S: Stack> {
     buffer: Vec<u8>,
 }
 
-impl<S: Stack> End<S> {
+impl<S: Stack> QuicEnd<S> {
     pub(super) fn new(seed: u64, server: Option<Arc<S::ServerConfig>>, streams: u64) -> Self {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());

@@ -10,7 +10,7 @@ use fullpipe_report::observe::FlowSample;
 use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES};
 use fullpipe_traffic::{SenderStats, SentPacket, Stream, stream_seed};
 
-use super::end::{End, Times};
+use super::end::{QuicEnd, StackClock};
 use super::stack::Stack;
 use crate::backend::RunError;
 use crate::backend::network::{Departure, RECEIVER, Read, SENDER, Seen, Stamp, Transport};
@@ -30,8 +30,8 @@ pub(super) struct Ends<S: Stack> {
     client: S::ClientConfig,
     /// The number of the next connection; the ID of its first packet is that.
     opened: Arc<AtomicU64>,
-    times: Times,
-    ends: [End<S>; 2],
+    times: StackClock,
+    ends: [QuicEnd<S>; 2],
     /// Counters of connections that were released.
     gone: SenderStats,
     newest_packet: Option<SentPacket>,
@@ -51,7 +51,7 @@ impl<S: Stack> Ends<S> {
         let client = S::client(identity, opened.clone())?;
         let end = |place: u64, server| {
             let seed = stream_seed(flow.cc.seed, Stream::Connection, u64::MAX - place);
-            End::new(seed, server, streams)
+            QuicEnd::new(seed, server, streams)
         };
         Ok(Self {
             cc,
@@ -62,7 +62,7 @@ impl<S: Stack> Ends<S> {
             is_ecn: flow.ecn != Ecn::NotEct,
             client,
             opened,
-            times: Times::start(),
+            times: StackClock::start(),
             ends: [end(0, None), end(1, Some(Arc::new(server)))],
             gone: SenderStats::default(),
             newest_packet: None,
@@ -72,7 +72,7 @@ impl<S: Stack> Ends<S> {
 }
 
 impl<S: Stack> Ends<S> {
-    /// See [`End::abandon`].
+    /// See [`QuicEnd::abandon`].
     pub(super) fn abandon(&mut self, number: u64) {
         self.ends[SENDER].abandon(number);
     }

@@ -17,13 +17,13 @@ const NAP: Duration = Duration::from_millis(20);
 
 /// Times of a flow's first request and last byte, since the epoch.
 #[derive(Clone, Copy, Default)]
-struct Times {
+struct RequestTimes {
     started: Option<Duration>,
     finished: Option<Duration>,
 }
 
 /// End of a run: its time, and whether the run was interrupted.
-struct End {
+struct RunEnd {
     at: Duration,
     interrupted: bool,
 }
@@ -31,7 +31,7 @@ struct End {
 /// A run that had its first request.
 struct RealtimeRun<'a, T> {
     testbed: T,
-    times: Vec<Times>,
+    times: Vec<RequestTimes>,
     /// The first request of the first flow, since the epoch: what the run's times count from.
     zero: Duration,
     extent: RunLimits,
@@ -97,7 +97,7 @@ impl<'a, T: Testbed> RealtimeRun<'a, T> {
             }
         };
         testbed.start_the_others(zero)?;
-        let mut times = vec![Times::default(); extent.flows];
+        let mut times = vec![RequestTimes::default(); extent.flows];
         times[first].started = Some(zero);
         Ok(Self { testbed, times, zero, extent, pace, stop })
     }
@@ -107,7 +107,7 @@ impl<'a, T: Testbed> RealtimeRun<'a, T> {
         &mut self,
         observer: &mut Observer<'_>,
         watch: &mut dyn FnMut(Progress),
-    ) -> Result<End, RunError> {
+    ) -> Result<RunEnd, RunError> {
         loop {
             let t = self.testbed.now() - self.zero;
             if t >= observer.next_due() {
@@ -133,7 +133,7 @@ impl<'a, T: Testbed> RealtimeRun<'a, T> {
     /// True for each flow that has begun and not ended.
     fn is_there(&self, t: Duration) -> Vec<bool> {
         let at = self.zero + t;
-        let is_there = |times: &Times| {
+        let is_there = |times: &RequestTimes| {
             times.started.is_some_and(|s| s <= at) && times.finished.is_none_or(|f| f > at)
         };
         self.times.iter().map(is_there).collect()
@@ -156,15 +156,15 @@ impl<'a, T: Testbed> RealtimeRun<'a, T> {
         Ok(())
     }
 
-    fn end(&self, t: Duration) -> Option<End> {
+    fn end(&self, t: Duration) -> Option<RunEnd> {
         let last = self.times.iter().map(|times| times.finished).collect::<Option<Vec<_>>>();
         if let Some(at) = last.and_then(|all| all.into_iter().max()) {
-            return Some(End { at, interrupted: false });
+            return Some(RunEnd { at, interrupted: false });
         }
         let at = self.zero + t;
         match self.extent.duration {
-            Some(d) if t >= d => Some(End { at, interrupted: false }),
-            _ => self.stop.load(Ordering::Relaxed).then_some(End { at, interrupted: true }),
+            Some(d) if t >= d => Some(RunEnd { at, interrupted: false }),
+            _ => self.stop.load(Ordering::Relaxed).then_some(RunEnd { at, interrupted: true }),
         }
     }
 }

@@ -32,12 +32,12 @@ pub(super) enum Unconnected {
 
 impl Unconnected {
     /// Connects it to the flow's receiver; nothing when the run ended first.
-    pub(super) fn connect(self, flow: &TcpFlow) -> io::Result<Option<End>> {
+    pub(super) fn connect(self, flow: &TcpFlow) -> io::Result<Option<TcpEnd>> {
         match self {
             Self::Kernel(socket) => {
                 flow.prepare(&socket)?;
                 let is_connected = flow.connect(&socket)?;
-                Ok(is_connected.then(|| End::Kernel(TcpStream::from(socket))))
+                Ok(is_connected.then(|| TcpEnd::Kernel(TcpStream::from(socket))))
             }
             Self::User { stack, port, config } => {
                 let local = SocketAddr::from((stack.address, port));
@@ -56,7 +56,7 @@ impl Unconnected {
                     }
                     Ok(None)
                 })?;
-                Ok(stream.map(|stream| End::User(stream, stack)))
+                Ok(stream.map(|stream| TcpEnd::User(stream, stack)))
             }
         }
     }
@@ -70,7 +70,7 @@ pub(super) enum Listener {
 
 impl Listener {
     /// The next connection, if it is there within a nap, and the sender's port.
-    pub(super) fn accept(&self) -> io::Result<Option<(End, u16)>> {
+    pub(super) fn accept(&self) -> io::Result<Option<(TcpEnd, u16)>> {
         match self {
             Self::Kernel(listener) => {
                 if !wait(listener, PollFlags::POLLIN)? {
@@ -79,21 +79,21 @@ impl Listener {
                 let (stream, from) = listener.accept()?;
                 stream.set_nonblocking(true)?;
                 abort_on_close(&stream)?;
-                Ok(Some((End::Kernel(stream), from.port())))
+                Ok(Some((TcpEnd::Kernel(stream), from.port())))
             }
             Self::User(listener, stack) => {
                 let accepted =
                     stack.runtime.block_on(async { timeout(NAP, listener.accept()).await });
                 let Ok(accepted) = accepted else { return Ok(None) };
                 let (stream, from) = accepted?;
-                Ok(Some((End::User(stream, Arc::clone(stack)), from.port())))
+                Ok(Some((TcpEnd::User(stream, Arc::clone(stack)), from.port())))
             }
         }
     }
 }
 
 /// A connected end.
-pub(super) enum End {
+pub(super) enum TcpEnd {
     Kernel(TcpStream),
     User(UserStream, Arc<UserStack>),
 }
@@ -101,7 +101,7 @@ pub(super) enum End {
 /// Longest wait of one call.
 const NAP: time::Duration = time::Duration::from_millis(NAP_MS as u64);
 
-impl End {
+impl TcpEnd {
     /// True if it takes data within a nap.
     pub(super) fn is_writable(&self) -> io::Result<bool> {
         match self {

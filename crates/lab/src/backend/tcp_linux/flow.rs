@@ -14,8 +14,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::SockRef;
 
-use super::end::{End, Listener, Unconnected};
-use super::latency::{Times, Writes};
+use super::end::{Listener, TcpEnd, Unconnected};
+use super::latency::{SharedTally, Writes};
 
 use super::short::Shorts;
 use crate::backend::RunError;
@@ -91,7 +91,7 @@ pub(super) struct TcpFlow {
     /// The receiver's address.
     pub(super) to: SocketAddr,
     /// The sender, once it is connected.
-    pub(super) sender: OnceLock<End>,
+    pub(super) sender: OnceLock<TcpEnd>,
     /// The first flow's first request, since the epoch.
     pub(super) zero: OnceLock<Duration>,
     /// Servers of other people's that do not listen yet: no flow starts before.
@@ -99,9 +99,9 @@ pub(super) struct TcpFlow {
     /// Application bytes that the receiver got.
     pub(super) received: AtomicU64,
     pub(super) writes: Writes,
-    pub(super) latencies: Times,
+    pub(super) latencies: SharedTally,
     /// Times from a request to the last byte of its answer.
-    pub(super) completions: Times,
+    pub(super) completions: SharedTally,
     /// True if an answer was asked for and has not arrived.
     pub(super) is_waiting: AtomicBool,
     /// The connections of an application that has many.
@@ -234,7 +234,7 @@ impl TcpFlow {
     /// hears of each piece before it is there to be read.
     pub(super) fn write(
         &self,
-        stream: &End,
+        stream: &TcpEnd,
         mut traffic: Traffic,
         writes: Option<&Writes>,
     ) -> io::Result<()> {
@@ -274,7 +274,7 @@ impl TcpFlow {
     /// Writes as much of the application's data as the transport takes within a nap.
     fn write_some(
         &self,
-        stream: &End,
+        stream: &TcpEnd,
         supply: &mut Supply,
         chunk: &[u8],
         writes: Option<&Writes>,
@@ -301,7 +301,7 @@ impl TcpFlow {
     }
 
     /// The bytes that were there to be read within a nap; nothing if there were none.
-    pub(super) fn read(&self, stream: &End, to: &mut [u8]) -> io::Result<Option<u64>> {
+    pub(super) fn read(&self, stream: &TcpEnd, to: &mut [u8]) -> io::Result<Option<u64>> {
         if !stream.is_readable()? {
             return Ok(None);
         }
@@ -370,7 +370,7 @@ impl TcpFlow {
     }
 
     /// The receiver's application asks for an answer: a byte.
-    fn request(&self, stream: &End) -> io::Result<()> {
+    fn request(&self, stream: &TcpEnd) -> io::Result<()> {
         while !self.has_ended() {
             match stream.write(&[0]) {
                 Ok(1..) => break,

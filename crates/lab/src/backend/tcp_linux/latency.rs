@@ -19,7 +19,7 @@ struct Write {
 pub(super) struct Writes(Mutex<VecDeque<Write>>);
 
 /// Times of one kind in nanoseconds, which several threads record.
-pub(super) struct Times(Mutex<Tally>);
+pub(super) struct SharedTally(Mutex<Tally>);
 
 impl Writes {
     /// Before a write that was due at `at`, because the receiver may be faster than this thread
@@ -36,7 +36,7 @@ impl Writes {
     }
 
     /// Everything up to `received` bytes has been read by `now`.
-    pub(super) fn read(&self, received: u64, now: Instant, latencies: &Times) {
+    pub(super) fn read(&self, received: u64, now: Instant, latencies: &SharedTally) {
         let mut writes = self.lock();
         while let Some(write) = writes.front().copied().filter(|w| w.end <= received) {
             writes.pop_front();
@@ -49,7 +49,7 @@ impl Writes {
     }
 }
 
-impl Times {
+impl SharedTally {
     pub(super) fn new() -> Self {
         Self(Mutex::new(Tally::new()))
     }
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_write_counts_when_its_last_byte_was_read() {
-        let (writes, found) = (Writes::default(), Times::new());
+        let (writes, found) = (Writes::default(), SharedTally::new());
         let at = |ms| Instant::default() + Duration::from_millis(ms);
         // As the histogram has it: in three digits.
         let millis = |ns: u64| (ns + 500_000) / 1_000_000;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::{fs, thread, time};
 
 use fullpipe_cc::{Duration, Instant};
-use fullpipe_emu::namespace::{CLIENT, Entry, SERVER};
+use fullpipe_emu::namespace::{CLIENT, NamespaceHandle, SERVER};
 use fullpipe_emu::tun::{WireSample, WireView};
 use fullpipe_report::observe::{FlowSample, FlowTimes};
 use fullpipe_scenario::{Flow, Scenario, Sends, Values};
@@ -60,8 +60,8 @@ pub(super) struct Program {
 
 /// The namespaces in which a flow's programs run, and their packets on the link.
 pub(super) struct Endpoints {
-    pub(super) server: Entry,
-    pub(super) client: Entry,
+    pub(super) server: NamespaceHandle,
+    pub(super) client: NamespaceHandle,
     pub(super) wire: WireView,
 }
 
@@ -234,7 +234,12 @@ impl Program {
         places.wire.sample(self.flow).iter().any(|way| way.first.is_some())
     }
 
-    fn start(&self, words: &[String], place: &Entry, which: usize) -> Result<Running, RunError> {
+    fn start(
+        &self,
+        words: &[String],
+        place: &NamespaceHandle,
+        which: usize,
+    ) -> Result<Running, RunError> {
         let (program, arguments) = words.split_first().ok_or(RunError::Lost)?;
         let started = inside(place, || {
             let mut command = Command::new(program);
@@ -252,7 +257,7 @@ impl Program {
     fn wait_until_it_listens(
         &self,
         flow: &TcpFlow,
-        place: &Entry,
+        place: &NamespaceHandle,
         server: &mut Running,
     ) -> Result<bool, RunError> {
         let begun = time::Instant::now();
@@ -407,7 +412,10 @@ fn is_there(file: &str) -> bool {
 }
 
 /// Does something on a thread inside a namespace.
-fn inside<T: Send>(place: &Entry, work: impl FnOnce() -> T + Send) -> Result<T, RunError> {
+fn inside<T: Send>(
+    place: &NamespaceHandle,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, RunError> {
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
             place.enter()?;

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{thread, time};
 
 use fullpipe_cc::{Duration, Instant};
-use fullpipe_emu::namespace::Entry;
+use fullpipe_emu::namespace::NamespaceHandle;
 use fullpipe_report::observe::FlowSample;
 use fullpipe_tcp::Config;
 use fullpipe_traffic::{Action, Application, Reading, SenderStats, Traffic};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::end::{End, Listener, Unconnected};
+use super::end::{Listener, TcpEnd, Unconnected};
 use super::flow::{CHUNK_BYTES, TcpFlow};
 use super::user_stack::UserStack;
 use crate::backend::realtime::Event;
@@ -28,7 +28,7 @@ const LOOK: time::Duration = time::Duration::from_millis(2);
 /// The stack that opens the connections of one flow.
 pub(super) enum Opener {
     /// The kernel, in this namespace with this address.
-    Kernel(Entry, Ipv4Addr),
+    Kernel(NamespaceHandle, Ipv4Addr),
     /// One in user space.
     User {
         stack: Arc<UserStack>,
@@ -68,7 +68,7 @@ impl Opener {
 /// The connections of one flow.
 #[derive(Default)]
 pub(super) struct Shorts {
-    open: Mutex<Vec<Arc<End>>>,
+    open: Mutex<Vec<Arc<TcpEnd>>>,
     /// Counters of those that are closed.
     over: Mutex<SenderStats>,
     /// Start of those whose last byte has not arrived, since the epoch, by the sender's port.
@@ -90,7 +90,7 @@ impl Shorts {
         FlowSample { sender: all, ..samples.last().copied().unwrap_or_default() }
     }
 
-    fn close(&self, stream: &Arc<End>) {
+    fn close(&self, stream: &Arc<TcpEnd>) {
         let mut open = lock(&self.open);
         open.retain(|other| !Arc::ptr_eq(other, stream));
         if let Some(last) = stream.sample() {
@@ -174,7 +174,7 @@ impl TcpFlow {
     }
 
     /// `port` is the sender's.
-    fn receive_short(&self, stream: &End, port: u16) -> io::Result<()> {
+    fn receive_short(&self, stream: &TcpEnd, port: u16) -> io::Result<()> {
         let mut chunk = vec![0; CHUNK_BYTES];
         let (mut traffic, mut received, mut is_complete) = (self.short_traffic(), 0, false);
         while !self.has_ended() {

@@ -19,7 +19,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::control::Controls;
 use super::end::{Listener, Unconnected};
 use super::flow::{Begin, Opening, TcpFlow};
-use super::latency::{Times, Writes};
+use super::latency::{SharedTally, Writes};
 use super::program::{Endpoints, Program};
 use super::short::{Opener, Shorts};
 use super::user_stack::UserStacks;
@@ -53,7 +53,7 @@ pub(super) enum SenderStack {
 }
 
 /// The sender of a flow before its start.
-enum Sender {
+enum PendingSender {
     /// A program's own affair.
     Program,
     /// It connects once.
@@ -81,7 +81,7 @@ pub(super) struct TcpTestbed {
     /// The first flow's beginning, which those that begin with it wait for connected.
     opening: Arc<Opening>,
     /// Senders of flows that wait for the first one.
-    waiting: Vec<(usize, Sender)>,
+    waiting: Vec<(usize, PendingSender)>,
     threads: Vec<JoinHandle<()>>,
     events: mpsc::Receiver<Event>,
     ended: Arc<AtomicBool>,
@@ -140,24 +140,24 @@ impl TcpTestbed {
         let receivers = receivers.collect::<Result<Vec<_>, RunError>>()?;
         let senders = scenario.flows.iter().zip(&scenario.config.flows).enumerate();
         let senders = senders.map(|(i, (flow, config))| match &flow.program {
-            Some(_) => Ok(Sender::Program),
+            Some(_) => Ok(PendingSender::Program),
             None if is_user(flow) => {
                 let unsent = unsent(config.direction) as usize;
                 let (stack, tcp) = stacks.sender(&link, config.direction, tcp(i), unsent)?;
                 Ok(match config.application.has_many_connections() {
-                    true => Sender::Many(Opener::in_user_space(stack, tcp)),
+                    true => PendingSender::Many(Opener::in_user_space(stack, tcp)),
                     false => {
                         // By this port the link knows whose the packets are.
                         let port = if config.direction == Direction::Up { port(i) } else { 0 };
-                        Sender::One(Unconnected::User { stack, port, config: tcp })
+                        PendingSender::One(Unconnected::User { stack, port, config: tcp })
                     }
                 })
             }
             None if config.application.has_many_connections() => {
                 let (sender, address) = sender_of(&link, config.direction)?;
-                Ok(Sender::Many(Opener::Kernel(sender.entry()?, address)))
+                Ok(PendingSender::Many(Opener::Kernel(sender.entry()?, address)))
             }
-            None => kernel_socket(&link, i, config.direction).map(Sender::One),
+            None => kernel_socket(&link, i, config.direction).map(PendingSender::One),
         });
         let senders = senders.collect::<Result<Vec<_>, RunError>>()?;
         let (told, events) = mpsc::channel();
@@ -181,8 +181,8 @@ impl TcpTestbed {
                 unready: unready.clone(),
                 received: AtomicU64::new(0),
                 writes: Writes::default(),
-                latencies: Times::new(),
-                completions: Times::new(),
+                latencies: SharedTally::new(),
+                completions: SharedTally::new(),
                 is_waiting: AtomicBool::new(false),
                 shorts: Shorts::default(),
                 ended: ended.clone(),
@@ -255,7 +255,7 @@ impl TcpTestbed {
         for (i, sender) in std::mem::take(&mut self.waiting) {
             let flow = self.flows[i].clone();
             match sender {
-                Sender::One(sender) if self.starts[i] == Duration::ZERO => {
+                PendingSender::One(sender) if self.starts[i] == Duration::ZERO => {
                     let begin = Begin::WithFirst(self.opening.clone());
                     self.spawn("fullpipe-send", move || flow.send(sender, &begin))?;
                 }
@@ -275,26 +275,26 @@ impl TcpTestbed {
     fn start_sender(
         &mut self,
         i: usize,
-        sender: Sender,
+        sender: PendingSender,
         at: Duration,
         zero: Option<Duration>,
     ) -> Result<(), RunError> {
         let flow = self.flows[i].clone();
         match sender {
-            Sender::Program => {
+            PendingSender::Program => {
                 if let Some(program) = &self.programs[i] {
                     program.go(at, zero);
                 }
                 Ok(())
             }
-            Sender::One(sender) => {
+            PendingSender::One(sender) => {
                 let begin = match zero {
                     None => Begin::First(at),
                     Some(zero) => Begin::At { start: at, zero },
                 };
                 self.spawn("fullpipe-send", move || flow.send(sender, &begin))
             }
-            Sender::Many(opener) => {
+            PendingSender::Many(opener) => {
                 self.spawn("fullpipe-send", move || flow.send_shorts(&opener, at, zero))
             }
         }

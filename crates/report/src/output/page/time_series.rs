@@ -1,4 +1,4 @@
-//! The course of runs as drawings: panels over one time axis, an algorithm's lines always in the
+//! Time series of runs as drawings: panels over one time axis, an algorithm's lines always in the
 //! same colour.
 
 use crate::metrics::RunResult;
@@ -79,9 +79,9 @@ struct TimeSeries<'a> {
 fn group(title: String, runs: &[&RunResult]) -> Group {
     let each = each_flow(runs);
     let is_crowd = each.len() > MAX_LINES;
-    let courses = if is_crowd { whole_runs(runs) } else { each_flow(runs) };
-    let (bands, whose) = states(&courses);
-    let drawing = Drawing::of(panels(runs, &courses, &bands));
+    let all = if is_crowd { whole_runs(runs) } else { each_flow(runs) };
+    let (bands, whose) = states(&all);
+    let drawing = Drawing::of(panels(runs, &all, &bands));
     let mut notes = Vec::new();
     if let Some(whose) = whose {
         notes.push(format!("Behind the lines: the state of {whose}."));
@@ -112,11 +112,11 @@ fn algorithms(run: &RunResult) -> String {
 }
 
 fn whole_runs<'a>(runs: &[&'a RunResult]) -> Vec<TimeSeries<'a>> {
-    let course = |run: &&'a RunResult| {
+    let series = |run: &&'a RunResult| {
         let name = algorithms(run);
         TimeSeries { colour: name.clone(), name, run, flow: None }
     };
-    runs.iter().map(course).collect()
+    runs.iter().map(series).collect()
 }
 
 /// A flow has its algorithm's colour where nobody else in the group has that, and else one of its
@@ -140,24 +140,24 @@ fn each_flow<'a>(runs: &[&'a RunResult]) -> Vec<TimeSeries<'a>> {
             all.push(TimeSeries { name, colour, run, flow: Some(i) });
         }
     }
-    let colours: Vec<String> = all.iter().map(|course| course.colour.clone()).collect();
+    let colours: Vec<String> = all.iter().map(|series| series.colour.clone()).collect();
     let is_clear = (1..colours.len()).all(|i| !colours[..i].contains(&colours[i]));
     if !is_clear {
-        for (i, course) in all.iter_mut().enumerate() {
-            course.colour = colour_of_flow(i);
+        for (i, series) in all.iter_mut().enumerate() {
+            series.colour = colour_of_flow(i);
         }
     }
     all
 }
 
-/// The states of the first course that has any which are drawn, and its name.
-fn states(courses: &[TimeSeries<'_>]) -> (Vec<Band>, Option<String>) {
+/// The states of the first time series that has any which are drawn, and its name.
+fn states(all: &[TimeSeries<'_>]) -> (Vec<Band>, Option<String>) {
     let is_state = |row: &&SeriesRow| {
         row.state.as_deref().is_some_and(|state| STATES.iter().any(|(name, _)| *name == state))
     };
-    for course in courses {
-        let flow = course.flow.unwrap_or(0);
-        let rows = || course.run.series.iter().filter(move |row| row.flow == flow);
+    for series in all {
+        let flow = series.flow.unwrap_or(0);
+        let rows = || series.run.series.iter().filter(move |row| row.flow == flow);
         if !rows().any(|row| is_state(&row)) {
             continue;
         }
@@ -175,16 +175,16 @@ fn states(courses: &[TimeSeries<'_>]) -> (Vec<Band>, Option<String>) {
                 }
             }
         }
-        let name = match course.flow {
-            Some(_) => course.name.clone(),
-            None => format!("the first flow of {}", course.name),
+        let name = match series.flow {
+            Some(_) => series.name.clone(),
+            None => format!("the first flow of {}", series.name),
         };
         return (bands, Some(name));
     }
     (Vec::new(), None)
 }
 
-/// A moment of a course: volumes and rates are sums over its flows, round trips their mean.
+/// A moment of a time series: volumes and rates are sums over its flows, round trips their mean.
 struct Moment {
     t_s: f64,
     goodput: f64,
@@ -220,21 +220,21 @@ impl TimeSeries<'_> {
     }
 }
 
-fn line(course: &TimeSeries<'_>, moments: &[Moment], value: fn(&Moment) -> f64) -> Option<Line> {
+fn line(series: &TimeSeries<'_>, moments: &[Moment], value: fn(&Moment) -> f64) -> Option<Line> {
     let points: Vec<(f64, f64)> = moments.iter().map(|m| (m.t_s, value(m))).collect();
     let has_any = points.iter().any(|(_, y)| y.is_finite());
-    has_any.then(|| Line::new(&course.name, points).colour(&course.colour))
+    has_any.then(|| Line::new(&series.name, points).colour(&series.colour))
 }
 
 /// The mean over the [`GOODPUT_MEAN_S`] before each moment.
-fn goodput(course: &TimeSeries<'_>, moments: &[Moment]) -> Line {
+fn goodput(series: &TimeSeries<'_>, moments: &[Moment]) -> Line {
     let t_s: Vec<f64> = moments.iter().map(|m| m.t_s).collect();
     let mbps: Vec<f64> = moments.iter().map(|m| m.goodput).collect();
     let points = t_s.iter().copied().zip(smooth(&t_s, &mbps));
-    Line::new(&course.name, points).colour(&course.colour)
+    Line::new(&series.name, points).colour(&series.colour)
 }
 
-fn panels(runs: &[&RunResult], courses: &[TimeSeries<'_>], bands: &[Band]) -> Vec<Panel> {
+fn panels(runs: &[&RunResult], all: &[TimeSeries<'_>], bands: &[Band]) -> Vec<Panel> {
     let rate = runs.iter().find_map(|run| run.rate_mbps);
     let rtt = runs.first().map(|run| run.empty_rtt_ms);
     let panel = |title: &str, unit: &str| Panel::new(title, TIME, unit).bands(bands.to_vec());
@@ -247,18 +247,18 @@ fn panels(runs: &[&RunResult], courses: &[TimeSeries<'_>], bands: &[Band]) -> Ve
         panel("Pacing rate", "Mbit/s"),
     ];
     let mut queues: Vec<*const RunResult> = Vec::new();
-    for course in courses {
-        let moments = course.moments();
-        panels[0].lines.push(goodput(course, &moments));
-        panels[1].lines.extend(line(course, &moments, |m| m.rtt));
+    for series in all {
+        let moments = series.moments();
+        panels[0].lines.push(goodput(series, &moments));
+        panels[1].lines.extend(line(series, &moments, |m| m.rtt));
         // Flows of one run see the same queue.
-        if !queues.contains(&std::ptr::from_ref(course.run)) {
-            queues.push(course.run);
-            panels[2].lines.extend(line(course, &moments, |m| m.queue));
+        if !queues.contains(&std::ptr::from_ref(series.run)) {
+            queues.push(series.run);
+            panels[2].lines.extend(line(series, &moments, |m| m.queue));
         }
-        panels[3].lines.extend(line(course, &moments, |m| m.cwnd));
-        panels[4].lines.extend(line(course, &moments, |m| m.inflight));
-        panels[5].lines.extend(line(course, &moments, |m| m.pacing));
+        panels[3].lines.extend(line(series, &moments, |m| m.cwnd));
+        panels[4].lines.extend(line(series, &moments, |m| m.inflight));
+        panels[5].lines.extend(line(series, &moments, |m| m.pacing));
     }
     let changes = rate.is_none().then(|| runs.iter().find_map(|run| capacity(run))).flatten();
     if let Some(line) = changes {
@@ -319,9 +319,9 @@ fn cut(panel: &mut Panel, most: Option<f64>) {
 }
 
 /// The goodput of each flow, all on the same axes.
-fn small(runs: &[&RunResult], courses: &[TimeSeries<'_>]) -> Vec<Drawing> {
+fn small(runs: &[&RunResult], all: &[TimeSeries<'_>]) -> Vec<Drawing> {
     let most = runs.iter().find_map(|run| run.rate_mbps);
-    let shown: Vec<&TimeSeries<'_>> = courses.iter().take(MAX_SMALL).collect();
+    let shown: Vec<&TimeSeries<'_>> = all.iter().take(MAX_SMALL).collect();
     let lines: Vec<Line> = shown.iter().map(|c| goodput(c, &c.moments())).collect();
     let highest = lines.iter().flat_map(|line| &line.y).filter(|y| y.is_finite());
     let highest = highest.fold(0.0, |a: f64, b| a.max(*b));

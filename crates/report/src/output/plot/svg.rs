@@ -125,7 +125,7 @@ fn names_its_axis(drawing: &Drawing, i: usize) -> bool {
 }
 
 /// A name in the legend, and its place.
-struct Entry {
+struct LegendEntry {
     name: String,
     colour: RGBColor,
     kind: Kind,
@@ -134,8 +134,8 @@ struct Entry {
 }
 
 /// Every line once, and every state behind them.
-fn entries(drawing: &Drawing, width: u32) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
+fn entries(drawing: &Drawing, width: u32) -> Vec<LegendEntry> {
+    let mut entries: Vec<LegendEntry> = Vec::new();
     let mut add = |name: &str, colour: &str, kind: Kind| {
         if entries.iter().any(|e| e.name == name) {
             return;
@@ -146,7 +146,7 @@ fn entries(drawing: &Drawing, width: u32) -> Vec<Entry> {
         if x + wide(name) > f64::from(width) && x > f64::from(LEFT) {
             (row, x) = (row + 1, f64::from(LEFT));
         }
-        entries.push(Entry { name: name.to_owned(), colour: rgb(colour), kind, row, x });
+        entries.push(LegendEntry { name: name.to_owned(), colour: rgb(colour), kind, row, x });
     };
     for line in drawing.panels.iter().flat_map(|p| &p.lines) {
         add(&line.name, colour(&line.colour), line.kind);
@@ -158,7 +158,7 @@ fn entries(drawing: &Drawing, width: u32) -> Vec<Entry> {
     entries
 }
 
-fn legend(area: &Area<'_>, entries: &[Entry]) -> Result<(), DrawError> {
+fn legend(area: &Area<'_>, entries: &[LegendEntry]) -> Result<(), DrawError> {
     for e in entries {
         let (x, y) = (e.x as i32, (e.row * ROW + ROW / 2) as i32);
         match e.kind {

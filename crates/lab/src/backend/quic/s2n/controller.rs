@@ -39,14 +39,14 @@ pub(super) enum Packet {
 
 /// An algorithm, and what it was told.
 #[derive(Clone, Debug)]
-pub(super) struct Sender {
+pub(super) struct ObservedSender {
     runs: Runs,
     rtt: Option<std::time::Duration>,
     srtt: Option<std::time::Duration>,
     stats: SenderStats,
 }
 
-impl Sender {
+impl ObservedSender {
     fn new(cc: Cc, seed: u64, path: PathInfo<'_>) -> Self {
         let runs = match (cc, cc.algorithm()) {
             (_, Some(ours)) => {
@@ -84,10 +84,10 @@ impl Sender {
 
 /// The controller of a path, which the run looks at from another thread.
 #[derive(Clone, Debug)]
-pub(super) struct Controller(Arc<Mutex<Sender>>);
+pub(super) struct Controller(Arc<Mutex<ObservedSender>>);
 
 impl Controller {
-    pub(super) fn sender(&self) -> MutexGuard<'_, Sender> {
+    pub(super) fn sender(&self) -> MutexGuard<'_, ObservedSender> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -258,7 +258,7 @@ fn locked(newest: &Newest) -> MutexGuard<'_, Option<Slot>> {
 
 /// The side of an endpoint.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Side {
+pub(super) enum EndpointSide {
     Server,
     Client { flow: u32 },
 }
@@ -267,7 +267,7 @@ pub(super) enum Side {
 #[derive(Debug)]
 pub(super) struct ByFlow {
     flows: Arc<Flows<Connection>>,
-    side: Side,
+    side: EndpointSide,
     /// Number of connections of each flow so far.
     connections: Vec<u32>,
     newest: Newest,
@@ -279,7 +279,7 @@ pub(super) struct Watch {
 }
 
 /// The two, for one endpoint.
-pub(super) fn watched(flows: &Arc<Flows<Connection>>, side: Side) -> (ByFlow, Watch) {
+pub(super) fn watched(flows: &Arc<Flows<Connection>>, side: EndpointSide) -> (ByFlow, Watch) {
     let newest = Newest::default();
     let connections = vec![0; flows.senders.len()];
     let controllers = ByFlow { flows: flows.clone(), side, connections, newest: newest.clone() };
@@ -290,8 +290,8 @@ impl ByFlow {
     /// Algorithm and seed of the next connection with this address, if this end sends its data.
     fn next_with(&mut self, address: Option<SocketAddr>) -> Option<(Cc, u64)> {
         let (flow, direction) = match self.side {
-            Side::Server => (self.flows.behind(address?)?, Direction::Down),
-            Side::Client { flow } => (flow, Direction::Up),
+            EndpointSide::Server => (self.flows.behind(address?)?, Direction::Down),
+            EndpointSide::Client { flow } => (flow, Direction::Up),
         };
         let count = self.connections.get_mut(flow as usize)?;
         let number = *count;
@@ -317,7 +317,7 @@ impl Endpoint for ByFlow {
         let (cc, seed) = self
             .next_with(address(&path.remote_address))
             .unwrap_or((Cc::Stack(StackAlgorithm::S2nCubic), 0));
-        let controller = Controller(Arc::new(Mutex::new(Sender::new(cc, seed, path))));
+        let controller = Controller(Arc::new(Mutex::new(ObservedSender::new(cc, seed, path))));
         // Empty, because it is new.
         let _ = slot.map(|slot| slot.set(controller.clone()));
         controller

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use super::source::{self, REQUEST_BYTES};
 use super::stack::{self, FlowError, Flows, Id, Settings, Stack};
 use crate::backend::RunError;
-use controller::{Controller, Side, Slot, watched};
+use controller::{Controller, EndpointSide, Slot, watched};
 
 /// s2n-quic as a stack.
 pub(in crate::backend) struct S2n;
@@ -50,7 +50,7 @@ impl Stack for S2n {
         flow: u32,
         flows: &Arc<Flows<Connection>>,
     ) -> Result<Client, FlowError> {
-        let (controllers, watch) = watched(flows, Side::Client { flow });
+        let (controllers, watch) = watched(flows, EndpointSide::Client { flow });
         let (chain, _) = flows.identity.chain_and_key();
         let trusts = chain.iter().try_fold(tls::rustls::Client::builder(), |builder, trusted| {
             builder.with_certificate(trusted.as_ref())
@@ -101,7 +101,7 @@ fn io(socket: UdpSocket) -> std::io::Result<io::tokio::Provider> {
 }
 
 fn server(socket: UdpSocket, flows: &Arc<Flows<Connection>>) -> Result<Server, FlowError> {
-    let (controllers, watch) = watched(flows, Side::Server);
+    let (controllers, watch) = watched(flows, EndpointSide::Server);
     let (chain, key) = flows.identity.chain_and_key();
     let [certificate] = chain.as_slice() else { return Err("it is one certificate".into()) };
     let own = tls::rustls::Server::builder()

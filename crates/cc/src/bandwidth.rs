@@ -2,8 +2,8 @@
 //! path carries more. The draft has neither; both are ours, made of what the algorithms know.
 
 use crate::controller::Controller;
-use crate::snapshot::{BbrSnapshot, Snapshot, State};
-use crate::units::{Duration, Gain, Instant, Rate};
+use crate::snapshot::{Snapshot, State};
+use crate::units::{Instant, Rate};
 
 /// The answer to an application that would send at a higher rate: [`Controller::probe_bandwidth`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,10 +56,6 @@ impl NotNow {
     }
 }
 
-/// Less than this share of BBR.bw shows a slower path: the phases of ProbeBW pace at three quarters
-/// at least, and a sample is no higher than what was sent.
-const FALL: Gain = Gain::percent(70);
-
 impl Snapshot {
     /// The rate that an application may plan with, as [`Controller::send_rate_estimate`] says, but
     /// without [`Config::max_pacing_rate`](crate::Config::max_pacing_rate).
@@ -72,7 +68,7 @@ impl Snapshot {
         // The jump of Careful Resume is no window that the path is known to carry.
         let cwnd = self.cwnd.min(self.delivered.saturating_mul(2));
         let rate = match (&self.bbr, self.state) {
-            (Some(bbr), _) => self.bbr_estimate(bbr),
+            (Some(bbr), _) => bbr.bw,
             // The window doubles in each round trip, and half of it is known to have arrived.
             (None, State::SlowStart | State::ConservativeSlowStart) => {
                 Rate::from_volume(cwnd / 2, srtt)
@@ -80,29 +76,6 @@ impl Snapshot {
             (None, _) => Rate::from_volume(cwnd, srtt),
         };
         (rate > Rate::ZERO).then_some(rate)
-    }
-
-    /// BBR.bw, or less where less is delivered. BBR.max_bw keeps a maximum for two cycles of
-    /// ProbeBW, and an application cannot wait so long. Neither bound counts samples that the
-    /// application limited, nor ProbeRTT, which marks its own as such.
-    fn bbr_estimate(&self, bbr: &BbrSnapshot) -> Rate {
-        if bbr.bw_latest == Rate::ZERO {
-            return bbr.bw;
-        }
-        let mut rate = bbr.bw;
-        let of_cycle = bbr.max_bw_of_cycle;
-        if bbr.full_bw_reached && of_cycle > Rate::ZERO {
-            rate = rate.min(of_cycle);
-        }
-        // A queue, and no gap in what is in flight: the path delivers what it can.
-        if let (Some(srtt), Some(latest), Some(min_rtt)) = (self.srtt, self.latest_rtt, bbr.min_rtt)
-            && !self.app_limited
-            && srtt.min(latest) > min_rtt + Duration::from_nanos(min_rtt.as_nanos() / 4)
-        {
-            let by_window = Rate::from_volume(self.inflight, srtt.min(latest));
-            rate = rate.min(bbr.bw_latest.max(by_window));
-        }
-        if rate < FALL.of_rate(bbr.bw) { rate } else { bbr.bw }
     }
 }
 
@@ -113,9 +86,8 @@ impl Controller {
     /// so payload should stay below it. `None` before the first round trip.
     ///
     /// - BBR (`bbr3`, `bbr3x`, their Linux flavours, `bbr-swift`, `bbr1`): BBR.bw, the bandwidth of
-    ///   the model with its short-term bound (draft-ietf-ccwg-bbr, "BBR.bw"). But for `bbr1` it is
-    ///   less where the path is the limit and delivers less: in this cycle of ProbeBW, or now with
-    ///   a queue. It is not the pacing rate.
+    ///   the model with its short-term bound (draft-ietf-ccwg-bbr, "BBR.bw"). It is not the pacing
+    ///   rate: gains and probes do not move it, nor does ProbeRTT.
     /// - `cubic`, `reno`, `prague`: window over smoothed round-trip time; in slow start half of it.
     /// - A fixed rate: that rate.
     ///

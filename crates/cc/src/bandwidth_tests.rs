@@ -67,18 +67,6 @@ fn there_is_no_estimate_before_a_round_trip_and_none_above_what_is_allowed() {
     assert_eq!(ask(&mut link), BandwidthProbe::NotNow(NotNow::Limit));
 }
 
-#[test]
-fn the_estimate_falls_with_the_link_within_a_few_round_trips() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x, Algorithm::Bbr3Linux] {
-        let mut link = link(algorithm);
-        link.run(Duration::from_secs(5));
-        link.rate = Rate::from_bits_per_sec(4_000_000);
-        link.run(MS.times(600));
-        let kbit = kbit(&link.cc);
-        assert!((3_900..=4_800).contains(&kbit), "{algorithm}, {:?}: {kbit}", link.state());
-    }
-}
-
 /// The time from the begin of a CRUISE to REFILL, in ms, where an application asks or not.
 fn cruise_ms(asks: bool) -> u64 {
     // A path on which the coexistence with Reno asks for no earlier probe.

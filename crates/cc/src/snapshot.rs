@@ -219,10 +219,6 @@ pub struct BbrSnapshot {
     pub drain_start_round: u64,
     /// The highest delivery rate of the last loss round.
     pub bw_latest: Rate,
-    /// Maximum of the delivery-rate samples of this ProbeBW cycle; zero before the first, and in
-    /// BBRv1.
-    #[cfg_attr(feature = "serde", serde(skip))]
-    pub(crate) max_bw_of_cycle: Rate,
     /// The largest volume delivered of the last loss round, in bytes.
     pub inflight_latest: u64,
     /// Number of doublings of the growth of `inflight_longterm` in this probe.

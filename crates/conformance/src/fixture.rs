@@ -158,8 +158,8 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// A target of `bbr-swift` that no delay of a case reaches: the most that 32 bits of nanoseconds
-/// hold. Without hops, whose delays would be added.
+/// The longest target of `bbr-swift`: the most that 32 bits of nanoseconds hold. Few delays of the
+/// cases reach it (at 64 kbit/s, and in cases 12 and 16). Without hops, whose delays would be added.
 fn out_of_reach(keeps: DraftRules) -> SwiftOptions {
     let base_target = Duration::from_nanos(u32::MAX.into());
     SwiftOptions { base_target, hops: 0, keeps, ..SwiftOptions::DATA_CENTER }

@@ -43,8 +43,8 @@ pub enum Subject {
     Bbr3,
     /// The draft with amendments, without those of the set.
     Bbr3x(Amendments),
-    /// The draft with Swift's law, which keeps these rules of the draft. Its target is one that no
-    /// delay reaches: with that of a data centre the law is in force on all paths of the cases.
+    /// The draft with Swift's law, which keeps these rules of the draft. Its target is one that few
+    /// delays reach: with that of a data centre the law is in force on all paths of the cases.
     BbrSwift(DraftRules),
     /// noq's own BBRv3, over noq.
     NoqBbr3,

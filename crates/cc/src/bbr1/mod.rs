@@ -313,7 +313,6 @@ impl CongestionControl for Bbr1 {
             ecn_alpha: None,
             drain_start_round: 0,
             bw_latest: Rate::ZERO,
-            max_bw_of_cycle: Rate::ZERO,
             inflight_latest: 0,
             bw_probe_up_rounds: 0,
             probe_up_acked_per_inc: None,

@@ -418,7 +418,6 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
             ecn_alpha: F::ecn(&self.own).and_then(|ecn| ecn.alpha()),
             drain_start_round: self.drain_start_round,
             bw_latest: self.bw_latest,
-            max_bw_of_cycle: self.max_bw_filter[1],
             inflight_latest: self.inflight_latest,
             bw_probe_up_rounds: self.bw_probe_up_rounds,
             probe_up_acked_per_inc: volume(self.probe_up_acked_per_inc),

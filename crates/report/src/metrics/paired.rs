@@ -42,16 +42,20 @@ pub fn paired(axes: &[String], runs: &[RunResult]) -> Vec<Paired> {
     // What a pair has in common, and what its group has.
     let pair = |run: &RunResult| (without(&run.at, &[axis]), run.repetition);
     let place = |run: &RunResult| without(&run.at, &[axis, "seed"]);
-    let base: Vec<_> = runs.iter().filter(|r| cc(r).as_ref() == Some(&against)).collect();
+    let mut base = BTreeMap::new();
+    for run in runs.iter().filter(|run| cc(run).as_ref() == Some(&against)) {
+        base.entry(pair(run)).or_insert(run);
+    }
     let mut groups: Vec<Group<'_>> = Vec::new();
+    let mut numbers = BTreeMap::new();
     for run in runs {
         let Some(own) = cc(run).filter(|own| *own != against) else { continue };
-        let Some(other) = base.iter().find(|other| pair(other) == pair(run)) else { continue };
-        let at = place(run);
-        match groups.iter_mut().find(|(cc, place, _)| *cc == own && *place == at) {
-            Some((_, _, pairs)) => pairs.push([run, other]),
-            None => groups.push((own, at, vec![[run, other]])),
-        }
+        let Some(other) = base.get(&pair(run)) else { continue };
+        let number = *numbers.entry((own, place(run))).or_insert_with_key(|(own, at)| {
+            groups.push((own.clone(), at.clone(), Vec::new()));
+            groups.len() - 1
+        });
+        groups[number].2.push([run, other]);
     }
     let comparison = |(cc, at, pairs): Group<'_>| {
         let run = pairs.first()?[0].run;

@@ -96,12 +96,13 @@ pub fn repeated(runs: &[RunResult]) -> Vec<Repeated> {
 /// replicates. In the order of the grid, without that axis in their place.
 pub fn over_seeds(runs: &[RunResult]) -> Vec<Repeated> {
     let mut places: Vec<(GridPoint, Vec<&RunResult>)> = Vec::new();
+    let mut numbers = BTreeMap::new();
     for run in runs {
-        let at = without(&run.at, &["seed"]);
-        match places.iter_mut().find(|(place, _)| *place == at) {
-            Some((_, runs)) => runs.push(run),
-            None => places.push((at, vec![run])),
-        }
+        let number = *numbers.entry(without(&run.at, &["seed"])).or_insert_with_key(|at| {
+            places.push((at.clone(), Vec::new()));
+            places.len() - 1
+        });
+        places[number].1.push(run);
     }
     places.into_iter().filter_map(|(at, runs)| together(&runs, at)).collect()
 }
@@ -128,9 +129,13 @@ fn together(runs: &[&RunResult], at: GridPoint) -> Option<Repeated> {
 /// For a table: of each point one row with the means, and one with the half widths of their
 /// intervals.
 pub fn mean_rows(points: &[Repeated], runs: &[RunResult]) -> Vec<RunResult> {
+    let mut firsts = BTreeMap::new();
+    for run in runs {
+        firsts.entry(run.run).or_insert(run);
+    }
     let mut rows = Vec::new();
     for point in points {
-        let Some(first) = runs.iter().find(|r| r.run == point.run) else { continue };
+        let Some(first) = firsts.get(&point.run).copied() else { continue };
         let figures = |of: fn(&Interval) -> Option<f64>| -> Figures {
             point.metrics.iter().map(|(name, i)| (name.clone(), of(i))).collect()
         };
@@ -186,9 +191,11 @@ pub struct Change {
 pub fn changes(before: &[RunResult], now: &[RunResult]) -> Vec<Change> {
     let (before, now) = (repeated(before), repeated(now));
     let values = before.len() * COMPARED.len();
+    // The first of a place counts.
+    let now: BTreeMap<_, _> = now.iter().rev().map(|point| (&point.at, point)).collect();
     let mut changes = Vec::new();
     for old in &before {
-        let new = now.iter().find(|point| point.at == old.at);
+        let new = now.get(&old.at);
         for (metric, interval) in COMPARED.iter().filter_map(|m| Some((*m, old.metrics.get(*m)?))) {
             let new = new.and_then(|point| point.metrics.get(metric));
             let reach = interval.reach(new.map_or(1, |i| i.n), values).unwrap_or(0.0);

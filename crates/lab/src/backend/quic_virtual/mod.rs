@@ -14,7 +14,7 @@ mod stack;
 
 use std::marker::PhantomData;
 
-use fullpipe_cc::Duration;
+use fullpipe_cc::{Algorithm, Duration};
 use fullpipe_noq::TransportSettings;
 use fullpipe_report::observe::Observations;
 use fullpipe_scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
@@ -89,8 +89,20 @@ impl<S: Stack> Backend for QuicVirtual<S> {
         true
     }
 
-    fn check(&self, _: &Scenario, _: Option<LinkKind>) -> Result<(), RunError> {
-        Ok(())
+    fn check(&self, scenario: &Scenario, _: Option<LinkKind>) -> Result<(), RunError> {
+        let has_model =
+            |cc: Algorithm| !matches!(cc, Algorithm::Cubic | Algorithm::Reno | Algorithm::Prague);
+        let resumes =
+            |cc: Cc| cc.algorithm().is_some_and(|own| S::RESUMES_WITHOUT_MODEL || has_model(own));
+        let flows = scenario.flows.iter().zip(&scenario.config.flows);
+        let mut deaf =
+            flows.filter(|(flow, config)| config.cc.resume.is_some() && !resumes(flow.cc));
+        deaf.next().map_or(Ok(()), |(flow, _)| {
+            let (cc, stack) = (flow.cc, S::NAME);
+            Err(RunError::Scenario(format!(
+                "{cc} does not resume over {stack}; take resume out, or write bbr3 or --backend sim"
+            )))
+        })
     }
 
     fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {

@@ -36,6 +36,7 @@ impl Stack for Noq {
     type View = foreign::noq::View;
 
     const GAPS: &'static [Gap] = &foreign::noq::GAPS;
+    const RESUMES_WITHOUT_MODEL: bool = true;
 
     alike!(noq_proto);
 

@@ -39,6 +39,7 @@ impl Stack for Quinn {
     type View = foreign::quinn::View;
 
     const GAPS: &'static [Gap] = &foreign::quinn::GAPS;
+    const RESUMES_WITHOUT_MODEL: bool = false;
 
     alike!(quinn_proto);
 

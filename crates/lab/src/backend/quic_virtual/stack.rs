@@ -45,6 +45,9 @@ pub(in crate::backend) trait Stack: Sized + Send + Sync + 'static {
     /// Variables of a snapshot that [`Self::view`] leaves without a meaning.
     const GAPS: &'static [Gap];
 
+    /// True if algorithms without a model, such as CUBIC, use saved parameters too.
+    const RESUMES_WITHOUT_MODEL: bool;
+
     /// The congestion control by this name; `None` if it has none.
     fn control(cc: Cc) -> Option<Self::Control>;
     /// The configuration of a flow's server, which sends requests and acknowledgements.

@@ -137,19 +137,29 @@ impl Pacer {
         self.renew_depth(limits);
     }
 
+    #[inline]
     fn renew_depth(&mut self, limits: BurstLimits) {
-        let min_rtt = limits.min_rtt.as_nanos();
-        let exact = (min_rtt / MIN_RTT_DIVISOR).min(self.granularity.into());
-        let late = (min_rtt / LATE_MIN_RTT_DIVISOR).min(self.lateness.into());
-        let mut credit = self.rate.bytes_in(Duration::from_nanos(exact.max(late)));
-        if self.lateness > self.granularity {
-            // And the packet that was waited for.
-            let missed = self.rate.bytes_in(Duration::from_nanos(self.lateness.into()));
-            let initial_window = (LATE_PACKETS * limits.smss).min(LATE_BYTES.max(2 * limits.smss));
-            credit = credit.max((missed + limits.smss).min(initial_window));
+        let exact = (limits.min_rtt.as_nanos() / MIN_RTT_DIVISOR).min(self.granularity.into());
+        let mut credit = self.rate.bytes_in(Duration::from_nanos(exact));
+        if self.lateness != 0 {
+            credit = credit.max(self.credit_for_lateness(limits));
         }
         self.depth = credit.max(self.quantum.into()).min(i64::MAX as u64);
         self.credit = self.credit.min(self.depth as i64);
+    }
+
+    #[cold]
+    fn credit_for_lateness(&self, limits: BurstLimits) -> u64 {
+        let min_rtt = limits.min_rtt.as_nanos();
+        let late = (min_rtt / LATE_MIN_RTT_DIVISOR).min(self.lateness.into());
+        let credit = self.rate.bytes_in(Duration::from_nanos(late));
+        if self.lateness <= self.granularity {
+            return credit;
+        }
+        // And the packet that was waited for.
+        let missed = self.rate.bytes_in(Duration::from_nanos(self.lateness.into()));
+        let initial_window = (LATE_PACKETS * limits.smss).min(LATE_BYTES.max(2 * limits.smss));
+        credit.max((missed + limits.smss).min(initial_window))
     }
 
     /// The transport was told to come back at `due` for a packet that the pacer held back.

@@ -33,17 +33,27 @@ struct Said {
     ce_packets: u64,
     rtt: Option<RttSample>,
     inflight: Option<u64>,
-    timeout: bool,
-    /// A loss was repaired that counts apart from marks.
-    has_repaired_loss: bool,
     /// The part of the round trip that the receiver's host took.
     #[cfg(feature = "bbr-swift")]
     receiver_delay: Duration,
     /// The part for which the receiver then waited on purpose.
     #[cfg(feature = "bbr-swift")]
     ack_delay: Duration,
-    /// More was said than which packets are acknowledged.
-    has_more: bool,
+    /// What else was said than which packets are acknowledged: [`MORE`], and with it others.
+    more: u8,
+}
+
+/// More was said.
+const MORE: u8 = 1;
+/// There was a timeout.
+const TIMEOUT: u8 = 2;
+/// A loss was repaired that counts apart from marks.
+const REPAIRED_LOSS: u8 = 4;
+
+impl Said {
+    const fn has(&self, what: u8) -> bool {
+        self.more & what != 0
+    }
 }
 
 impl<'a> AckBatch<'a> {
@@ -60,13 +70,11 @@ impl<'a> AckBatch<'a> {
             ce_packets: 0,
             rtt: None,
             inflight: None,
-            timeout: false,
-            has_repaired_loss: false,
             #[cfg(feature = "bbr-swift")]
             receiver_delay: Duration::ZERO,
             #[cfg(feature = "bbr-swift")]
             ack_delay: Duration::ZERO,
-            has_more: false,
+            more: 0,
         };
         Self { cc, said }
     }
@@ -131,7 +139,7 @@ impl<'a> AckBatch<'a> {
         conn.count_lost(packet.size());
         each!(&mut self.cc.algo, a => a.on_packet_lost(conn, packet));
         let sent = packet.order();
-        self.said.has_more = true;
+        self.said.more |= MORE;
         self.said.newest_lost =
             Some(self.said.newest_lost.map_or(sent, |newest| newest.latest(sent)));
     }
@@ -147,8 +155,7 @@ impl<'a> AckBatch<'a> {
     /// (RFC 9002 section 7.6). Report the lost packets in the same batch; the order is no matter.
     #[inline]
     pub fn timeout(&mut self) {
-        self.said.timeout = true;
-        self.said.has_more = true;
+        self.said.more |= MORE | TIMEOUT;
     }
 
     /// The transport's own round-trip sample for this ACK, where it knows better than the time
@@ -218,7 +225,7 @@ impl<'a> AckBatch<'a> {
     #[inline]
     pub fn ce(&mut self, packets: u64) {
         self.said.ce_packets = self.said.ce_packets.saturating_add(packets);
-        self.said.has_more |= packets > 0;
+        self.said.more |= if packets > 0 { MORE } else { 0 };
     }
 
     /// A loss that a probe repaired and that nothing else shows, because the copy arrived in its
@@ -229,7 +236,7 @@ impl<'a> AckBatch<'a> {
         if self.cc.conn.marks_are_losses() {
             self.ce(1);
         } else {
-            (self.said.has_repaired_loss, self.said.has_more) = (true, true);
+            self.said.more |= MORE | REPAIRED_LOSS;
         }
     }
 
@@ -238,7 +245,7 @@ impl<'a> AckBatch<'a> {
     #[inline]
     pub fn resync_inflight(&mut self, bytes: u64) {
         self.said.inflight = Some(bytes);
-        self.said.has_more = true;
+        self.said.more |= MORE;
     }
 
     /// Everything is said: updates the model, the state and the control parameters. Dropping the
@@ -253,7 +260,7 @@ impl<'a> AckBatch<'a> {
     #[inline(always)]
     fn close(&mut self) {
         let (cc, said) = (&mut *self.cc, &self.said);
-        if said.has_more || cc.conn.in_recovery() || cc.is_resuming() {
+        if said.has(MORE) || cc.conn.in_recovery() || cc.is_resuming() {
             return cc.close_with_more(*said);
         }
         cc.conn.leave_flight(said.newly_acked - said.acked_late);
@@ -331,7 +338,7 @@ impl Controller {
         if said.ce_packets > 0 {
             self.conn.count_marks(said.ce_packets);
         }
-        if said.has_repaired_loss {
+        if said.has(REPAIRED_LOSS) {
             self.conn.count_repaired_loss();
         }
         if let Some(newest) = &said.newest {
@@ -346,7 +353,7 @@ impl Controller {
         } else if let Some(sent) = said.newest_lost {
             self.on_congestion(said.now, sent, true, None);
         }
-        if said.timeout {
+        if said.has(TIMEOUT) {
             self.time_out(said.now);
         }
         #[cfg(feature = "careful-resume")]
@@ -372,8 +379,8 @@ impl Controller {
             newly_acked: said.newly_acked,
             is_congested: said.newest_lost.is_some()
                 || said.ce_packets > 0
-                || said.has_repaired_loss,
-            has_timed_out: said.timeout,
+                || said.has(REPAIRED_LOSS),
+            has_timed_out: said.has(TIMEOUT),
         });
     }
 
@@ -412,7 +419,7 @@ impl Controller {
         // RFC 9002 appendix B.7 has marks be those of the newest packet of the ACK.
         let marked = (said.ce_packets > 0).then_some(newest.order());
         // What a probe repaired was sent no later.
-        let repaired = said.has_repaired_loss.then_some(newest.order());
+        let repaired = said.has(REPAIRED_LOSS).then_some(newest.order());
         let lost = match (repaired, said.newest_lost) {
             (Some(repaired), Some(lost)) => Some(repaired.latest(lost)),
             (repaired, lost) => repaired.or(lost),

@@ -68,6 +68,7 @@ impl Bbr1 {
     }
 
     /// Startup ends when the pipe is full, Drain when one BDP is left in flight.
+    #[inline(always)]
     pub(super) fn check_drain(&mut self, conn: &Conn) {
         if self.state == State::Startup && self.full_bw_reached {
             self.state = State::Drain;

@@ -52,6 +52,16 @@ impl<F: Flavour> Bbr3<F> {
         conn.set_pacing_rate(Self::at_least_a_packet_per_second(conn, conn.pacing_rate));
     }
 
+    /// AdvanceLatestDeliverySignals() with the end of a loss round, and the control parameters with
+    /// a new model.
+    #[cold]
+    pub(super) fn renew_what_changed(&mut self, conn: &mut Conn, rs: &RateSample) {
+        self.advance_latest_delivery_signals(rs);
+        if self.is_model_new {
+            self.renew_control_parameters(conn);
+        }
+    }
+
     /// The part of UpdateControlParameters() that follows from the model alone.
     #[cold]
     pub(super) fn renew_control_parameters(&mut self, conn: &mut Conn) {

@@ -292,11 +292,9 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
         self.update_latest_delivery_signals(conn, rs);
         self.update_congestion_signals(conn, rs);
         self.update_ack_aggregation(conn, rs);
-        if self.is_round_unjudged || (F::P.full_bw_rises_on_any_ack && !self.full_bw_now) {
-            self.check_full_bw_reached(rs);
-        }
-        if self.loss_round_start {
-            self.check_startup_high_loss(conn, rs);
+        let rises = F::P.full_bw_rises_on_any_ack && !self.full_bw_now;
+        if self.is_round_unjudged | self.loss_round_start | rises {
+            self.judge_round(conn, rs);
         }
         self.follow_swift(conn, rs);
         if matches!(self.state, State::Startup | State::Drain) {
@@ -306,15 +304,11 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
         self.update_probe_bw_cycle_phase(conn, rs);
         self.note_rtt(conn, rs);
         self.update_min_rtt(conn, rs);
-        if self.idle_restart {
-            self.end_idle_restart(rs);
-        }
-        self.advance_latest_delivery_signals(rs);
         self.bound_bw_for_model(conn);
 
         // Most ACKs only confirm what is known, and leave these as they are.
-        if self.is_model_new {
-            self.renew_control_parameters(conn);
+        if self.is_model_new | self.loss_round_start {
+            self.renew_what_changed(conn, rs);
         }
         debug_assert!(self.control_parameters_are_current(conn), "changed without is_model_new");
         self.set_cwnd(conn, rs);

@@ -116,7 +116,8 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// UpdateMinRTT() and CheckProbeRTT(), "ProbeRTT Logic". Most ACKs call for neither.
+    /// UpdateMinRTT() and CheckProbeRTT(), "ProbeRTT Logic", and the end of BBR.idle_restart. Most
+    /// ACKs call for none of them.
     ///
     /// "ProbeRTT Design Rationale" wants no ProbeRTT for a flow that is idle or slow often enough
     /// to drain the queue by itself. The pseudo-code asks for a sample below probe_rtt_min_delay,
@@ -145,12 +146,15 @@ impl<F: Flavour> Bbr3<F> {
         self.renew_min_rtt(conn, rs, probe_rtt_expired);
         self.schedule_rtt_check();
         self.check_probe_rtt(conn, rs, probe_rtt_expired);
+        self.end_idle_restart(rs);
     }
 
-    /// In ProbeRTT each ACK is looked at, else those after one of the filters' windows has passed.
+    /// In ProbeRTT and after a restart each ACK is looked at, else those after one of the filters'
+    /// windows has passed.
     pub(super) fn schedule_rtt_check(&mut self) {
         self.next_rtt_check = match self.state {
             State::ProbeRtt => Instant::default(),
+            _ if self.idle_restart => Instant::default(),
             _ => self.probe_rtt_min_expiry.min(self.min_rtt_expiry),
         };
     }

@@ -106,6 +106,7 @@ impl<F: Flavour> Bbr3<F> {
     /// when nothing was in flight and the application was the limit.
     pub(super) fn handle_restart_from_idle(&mut self, conn: &mut Conn, now: Instant) {
         self.idle_restart = true;
+        self.schedule_rtt_check();
         self.extra_acked_interval_start = now;
         if self.is_in_a_probe_bw_state() {
             self.set_pacing_rate_with_gain(conn, Gain::ONE);
@@ -116,10 +117,10 @@ impl<F: Flavour> Bbr3<F> {
     }
 
     /// The end of BBR.idle_restart, in UpdateOnACK().
-    #[cold]
     pub(super) fn end_idle_restart(&mut self, rs: &RateSample) {
-        if rs.delivered > 0 {
+        if self.idle_restart && rs.delivered > 0 {
             self.idle_restart = false;
+            self.schedule_rtt_check();
         }
     }
 

@@ -22,6 +22,17 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
+    /// CheckFullBWReached() and CheckStartupHighLoss(): few ACKs call for one.
+    #[cold]
+    pub(super) fn judge_round(&mut self, conn: &Conn, rs: &RateSample) {
+        if self.is_round_unjudged || F::P.full_bw_rises_on_any_ack {
+            self.check_full_bw_reached(rs);
+        }
+        if self.loss_round_start {
+            self.check_startup_high_loss(conn, rs);
+        }
+    }
+
     /// CheckStartupHighLoss(), "Exiting Startup Based on Packet Loss", which the draft has in prose
     /// only.
     ///
@@ -29,8 +40,7 @@ impl<F: Flavour> Bbr3<F> {
     /// has lasted one full round trip by then. "At least 6 ranges" means that the sixth counts.
     /// Linux counts ACKs that report losses (loss_events_in_round), whatever the number of ranges.
     /// Without selective ACKs any loss will do.
-    #[cold]
-    pub(super) fn check_startup_high_loss(&mut self, conn: &Conn, rs: &RateSample) {
+    fn check_startup_high_loss(&mut self, conn: &Conn, rs: &RateSample) {
         let events = core::mem::take(&mut self.loss_events_in_round);
         let enough = if conn.has_selective_acks { STARTUP_FULL_LOSS_COUNT } else { 1 };
         if self.full_bw_reached
@@ -78,8 +88,7 @@ impl<F: Flavour> Bbr3<F> {
     ///
     /// Linux asks on every ACK, so that a round's best sample is the baseline, and counts rounds by
     /// their first.
-    #[cold]
-    pub(super) fn check_full_bw_reached(&mut self, rs: &RateSample) {
+    fn check_full_bw_reached(&mut self, rs: &RateSample) {
         if !self.full_bw_now && (rs.is_app_limited || rs.delivery_rate == Rate::ZERO) {
             return;
         }

@@ -39,8 +39,12 @@ const LOSS_REDUCTION: Gain = Gain::percent(50);
 /// The longest burst, in time at the pacing rate: a quarter of a millisecond is a quarter of the
 /// delay at which queues of L4S begin to mark (RFC 9332 appendix A.1).
 const BURST: Duration = Duration::from_micros(250);
-/// Pacing in slow start, which doubles the window within a round trip, and afterwards.
-const SLOW_START_PACING: Gain = Gain::percent(200);
+/// Pacing in slow start: 2 ln 2, with which the window doubles in a round trip and the packets are
+/// spread over all of it. At two windows a round trip they would leave in the first half of each, a
+/// queue would mark them when the window is half of a BDP, and the flow would go on with half of
+/// the link, whose other half takes 10 s of 50 ms to come.
+const SLOW_START_PACING: Gain = Gain::percent(139);
+/// Pacing afterwards.
 const AVOIDANCE_PACING: Gain = Gain::ONE;
 
 #[derive(Clone, Debug)]

@@ -49,6 +49,15 @@ impl Connection {
             if let RttSample::Exact(rtt) | RttSample::Coarse { rtt, .. } = sample {
                 self.rtt.on_ack(rtt);
             }
+            if let RttSample::Exact(rtt) = sample
+                && let Some(delay) = header.receiver_delay.filter(|d| d.sum() <= rtt)
+                && self.options.receiver_delay
+            {
+                // That of the newest segment, as the sample is. A part that is more than the whole
+                // is none; what else a peer may claim the core bounds.
+                batch.receiver_delay(delay.host);
+                batch.ack_delay(delay.wait);
+            }
             let measured = match (sample, news.oldest_once) {
                 (_, Some(oldest)) => Some(now.since(oldest)),
                 (RttSample::Coarse { rtt, .. }, None) => Some(rtt),

@@ -42,6 +42,7 @@ mod config;
 mod ecn;
 mod flight;
 mod flow;
+mod host;
 mod link;
 mod outstanding;
 mod pacer;
@@ -63,6 +64,7 @@ pub use config::{
     Reordering, Reroute, Route, RoutedTraffic, SimConfig, SimError, TcpConfig,
 };
 pub use flow::Flow;
+pub use host::Host;
 pub use link::Link;
 pub use random::Jitter;
 pub use sim::Sim;

@@ -39,7 +39,6 @@
 #![forbid(unsafe_code)]
 
 mod config;
-mod ecn;
 mod flight;
 mod flow;
 mod host;

@@ -43,7 +43,8 @@ impl Connection {
             // is acknowledged in order has a timestamp, or was sent again (RFC 6298 section 3).
             (news.oldest_once, news.newest_once) = (None, None);
         }
-        let marks = self.marks.told(&self.options, &self.send, header, news.segments);
+        let marks =
+            self.marks.told(&self.options, &self.send, header, &news, self.flight.next_number());
         if let Some(sample) = sample(now, &news, header, self.clock, ack > una) {
             batch.rtt(sample);
             if let RttSample::Exact(rtt) | RttSample::Coarse { rtt, .. } = sample {

@@ -89,6 +89,7 @@ mod cubic;
 mod cubic_linux;
 #[cfg(feature = "custom")]
 mod custom;
+mod ecn_validation;
 mod filter;
 mod fixed;
 #[cfg(any(feature = "serde", feature = "defmt"))]
@@ -121,6 +122,7 @@ pub use conn::Conn;
 pub use controller::{AckBatch, Controller, SendDecision};
 #[cfg(feature = "custom")]
 pub use custom::{CustomAlgorithm, CustomControl, NewControl, built_in};
+pub use ecn_validation::EcnValidation;
 pub use prr::Prr;
 #[cfg(feature = "careful-resume")]
 pub use resume::{ResumePhase, SavedParameters};

@@ -1,12 +1,11 @@
 //! One flow: its two ends, and what its application does when.
 
-use std::collections::VecDeque;
-
 use fullpipe_cc::{Duration, Instant, Snapshot};
 use fullpipe_path::Ecn;
 use fullpipe_traffic::{Action, MediaStats, Reading, SenderStats, SentPacket, Tally, Traffic};
 
 use crate::config::FlowConfig;
+use crate::host::Host;
 use crate::packet::Data;
 use crate::random::Jitter;
 use crate::receiver::Receiver;
@@ -38,36 +37,6 @@ pub(crate) struct Seeds {
     pub(crate) starts: u64,
     pub(crate) jitter: u64,
     pub(crate) receiver: u64,
-}
-
-/// Packets that have arrived at the receiver's host, and that it has not got to.
-#[derive(Debug)]
-pub(crate) struct Host {
-    delay: Jitter,
-    /// Each with its arrival time and the time at which the host gets to it.
-    held: VecDeque<(Instant, Instant, Data, Ecn)>,
-}
-
-impl Host {
-    /// Takes a packet in; the time at which the host gets to it: not before the one ahead of it.
-    pub(crate) fn hold(&mut self, now: Instant, data: Data, ecn: Ecn) -> Instant {
-        let ahead = self.held.back().map_or(now, |(_, due, ..)| *due);
-        let due = self.delay.after(now).max(ahead);
-        self.held.push_back((now, due, data, ecn));
-        due
-    }
-
-    /// The time at which the host gets to its next packet.
-    pub(crate) fn due(&self) -> Option<Instant> {
-        self.held.front().map(|(_, due, ..)| *due)
-    }
-
-    /// The next packet that the host has got to, with its arrival time.
-    pub(crate) fn take(&mut self, now: Instant) -> Option<(Instant, Data, Ecn)> {
-        self.due().filter(|due| *due <= now)?;
-        let (arrived, _, data, ecn) = self.held.pop_front()?;
-        Some((arrived, data, ecn))
-    }
 }
 
 /// A request of the receiver's application that may have been lost: no part of its answer has come.
@@ -102,7 +71,7 @@ pub struct Flow {
     /// Application bytes that its receiver, or those of its short connections, read.
     pub(crate) received: u64,
     /// The receiver's host, if it takes time.
-    pub(crate) host: Option<Box<Host>>,
+    pub(crate) host: Option<Box<Host<(Data, Ecn)>>>,
     /// True if it matters to the application that it reads.
     heeds_reading: bool,
     /// The configuration's, if the controller answers marks.
@@ -153,10 +122,8 @@ impl Flow {
             start,
             sender,
             receiver: Receiver::new(&config),
-            host: (config.receiver_delay > Duration::ZERO).then(|| {
-                let delay = Jitter::new(config.receiver_delay, seeds.receiver);
-                Box::new(Host { delay, held: VecDeque::new() })
-            }),
+            host: (config.receiver_delay > Duration::ZERO)
+                .then(|| Box::new(Host::new(config.receiver_delay, seeds.receiver))),
             parent: None,
             over: SenderStats::default(),
             received: 0,

@@ -39,9 +39,9 @@
 #![forbid(unsafe_code)]
 
 mod config;
-mod ecn;
 mod flight;
 mod flow;
+mod host;
 mod link;
 mod outstanding;
 mod pacer;
@@ -63,6 +63,7 @@ pub use config::{
     Reordering, Reroute, Route, RoutedTraffic, SimConfig, SimError, TcpConfig,
 };
 pub use flow::Flow;
+pub use host::Host;
 pub use link::Link;
 pub use random::Jitter;
 pub use sim::Sim;

@@ -3,13 +3,12 @@
 use std::collections::VecDeque;
 
 use fullpipe_cc::{
-    BandwidthProbe, Config, Controller, Duration, Instant, Prr, Rate, RttSample, SendDecision,
-    Snapshot,
+    BandwidthProbe, Config, Controller, Duration, EcnValidation, Instant, Prr, Rate, RttSample,
+    SendDecision, Snapshot,
 };
 use fullpipe_traffic::{Application, SenderStats, SenderView, SentPacket};
 
 use crate::config::{FlowConfig, PacedBy, ReceiveWindow};
-use crate::ecn::Validation;
 use crate::flight::{Flight, Losses, News};
 use crate::pacer::NoqPacer;
 use crate::packet::{Ack, Chunk, Named};
@@ -109,7 +108,7 @@ pub(crate) struct Sender {
     /// The transport's own pacer, in place of the core's.
     pacer: Option<Box<NoqPacer>>,
     /// The validation of ECN; `None` for packets that are not ECN-capable.
-    ecn: Option<Box<Validation>>,
+    ecn: Option<Box<EcnValidation>>,
     /// Packets that arrived with CE, as far as ACKs said.
     ce_packets: u64,
     pub(crate) stats: SenderStats,

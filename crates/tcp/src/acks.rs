@@ -5,6 +5,7 @@ use fullpipe_cc::{Duration, Instant};
 
 use crate::config::Config;
 use crate::receiver::Span;
+use crate::wire::ReceiverDelay;
 
 /// Challenge ACKs and answers to what is outside of the window, in [`LIMIT_TIME`] (RFC 5961 section
 /// 7).
@@ -18,12 +19,26 @@ pub(crate) struct Acks {
     every: u32,
     is_due: bool,
     at: Option<Instant>,
+    /// The time from which on the next segment was to leave at once.
+    due_at: Option<Instant>,
+    /// The newest data since an ACK left.
+    newest: Option<Arrival>,
     /// Bytes of data that no ACK covers.
     bytes: u32,
     quick: u32,
     /// A duplicate that the next ACK reports.
     pub(crate) duplicate: Option<Span>,
     limit: Limit,
+}
+
+/// Data that came.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    /// The place after it.
+    end: u64,
+    /// The time at which it was taken in, and the time that it had been in this host before.
+    at: Instant,
+    in_host: Duration,
 }
 
 /// The limit to what strangers can make this end send: a token bucket.
@@ -52,6 +67,8 @@ impl Acks {
             every: config.ack_every,
             is_due: false,
             at: None,
+            due_at: None,
+            newest: None,
             bytes: 0,
             quick: config.quick_acks,
             duplicate: None,
@@ -67,6 +84,35 @@ impl Acks {
             self.is_due = true;
         } else if self.at.is_none() {
             self.at = Some(now + self.delay);
+        }
+    }
+
+    /// A segment whose data ends at `end` was taken in, which had been in this host for `in_host`.
+    /// The newest data is that of the highest place, as it was sent last: by it a sender measures
+    /// the round trip.
+    pub(crate) fn on_arrival(&mut self, now: Instant, end: u64, in_host: Duration) {
+        if self.newest.is_none_or(|newest| newest.end < end) {
+            self.newest = Some(Arrival { end, at: now, in_host });
+        }
+    }
+
+    /// True if data has come since an ACK left.
+    pub(crate) fn has_news(&self) -> bool {
+        self.newest.is_some()
+    }
+
+    /// The receiver's part of the round trip that an ACK ends which leaves now. It is held back on
+    /// purpose until it is due.
+    pub(crate) fn receiver_delay(&self, now: Instant) -> Option<ReceiverDelay> {
+        let Arrival { at, in_host, .. } = self.newest?;
+        let due = self.due_at.map_or(now, |due| due.max(at));
+        Some(ReceiverDelay { host: in_host + now.since(due), wait: due.since(at) })
+    }
+
+    /// What came or was done by now may have made an ACK due.
+    pub(crate) fn note_time(&mut self, now: Instant) {
+        if self.is_due && self.due_at.is_none() {
+            self.due_at = Some(now);
         }
     }
 
@@ -93,13 +139,16 @@ impl Acks {
     }
 
     pub(crate) fn on_timer(&mut self, now: Instant) {
-        if self.at.is_some_and(|at| at <= now) {
+        if let Some(at) = self.at.filter(|at| *at <= now) {
             self.is_due = true;
+            // The host comes to it late.
+            self.note_time(at);
         }
     }
 
     /// A segment with an ACK left.
     pub(crate) fn on_sent(&mut self) {
         (self.is_due, self.at, self.bytes, self.duplicate) = (false, None, 0, None);
+        (self.due_at, self.newest) = (None, None);
     }
 }

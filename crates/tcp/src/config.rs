@@ -70,6 +70,13 @@ pub struct Config {
     /// True to offer or accept feedback that counts marked packets where there is ECN (RFC 9768).
     /// With it and [`fullpipe_cc::Config::ecn`] packets leave as those of L4S (ECT(1), RFC 9331).
     pub accurate_ecn: bool,
+    /// True to offer or accept that ACKs tell for how long the receiver's host was busy and for how
+    /// long it held the ACK back ([`wire::ReceiverDelay`](crate::wire::ReceiverDelay)), which the
+    /// congestion control of a sender hears: `bbr-swift` takes both out of the round trip. It is an
+    /// experimental option whose identifier is private (RFC 6994), of 12 bytes in each ACK of new
+    /// data, and 8 in a SYN: for ends that know of each other. Its time in the host begins where
+    /// [`Endpoint::receive_after`](crate::Endpoint::receive_after) says.
+    pub receiver_delay: bool,
     /// True to open with data where that is possible (TCP Fast Open, RFC 7413): a connection writes
     /// before its handshake is over, and what fits into the SYN leaves with it once a cookie of the
     /// server's is known; a listener gives cookies, and connections that have one can be accepted,
@@ -91,8 +98,8 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// BBRv3, 4 MiB and up to 6 MiB of buffer, an MTU of 1500, ECN and Fast Open off, all else
-    /// on.
+    /// BBRv3, 4 MiB and up to 6 MiB of buffer, an MTU of 1500; ECN, Fast Open and the
+    /// receiver's delay off, all else on.
     fn default() -> Self {
         Self {
             algorithm: Algorithm::Bbr3,
@@ -122,6 +129,7 @@ impl Default for Config {
             window_scaling: true,
             ecn: false,
             accurate_ecn: false,
+            receiver_delay: false,
             fast_open: false,
             fast_open_pending: 16,
             offload_keeps_cwr: false,

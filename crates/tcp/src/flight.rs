@@ -43,6 +43,11 @@ impl Flight {
         self.segments.len()
     }
 
+    /// The number of the next transmission.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next_order + 1
+    }
+
     /// Packets that are neither here nor lost, and that the controller counts.
     pub(crate) fn under_way(&self) -> usize {
         self.under_way

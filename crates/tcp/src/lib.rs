@@ -65,7 +65,8 @@
 //! protection from blind attacks (RFC 5961), initial sequence numbers that cannot be guessed (RFC
 //! 6528), data in SYNs (TCP Fast Open, RFC 7413), SYN cookies that keep options in timestamps (RFC
 //! 4987), connections in place of those in TIME-WAIT (RFC 6191), path MTU discovery by probes and
-//! by ICMP (RFC 8899), and answers to what else ICMP says (RFC 5927).
+//! by ICMP (RFC 8899), answers to what else ICMP says (RFC 5927), and the receiver's part of round
+//! trips in an experimental option ([`Config::receiver_delay`]).
 //!
 //! There is no urgent data (RFC 6093 advises against it; it is read as any other). Fragments of IP
 //! packets are not put together: this end's segments are no larger than the path carries, and a

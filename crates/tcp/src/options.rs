@@ -34,6 +34,8 @@ pub(crate) struct Options {
     pub(crate) ecn: bool,
     /// Feedback counts marked packets (RFC 9768).
     pub(crate) accurate_ecn: bool,
+    /// ACKs tell of the receiver's part of round trips.
+    pub(crate) receiver_delay: bool,
 }
 
 impl Options {
@@ -52,6 +54,7 @@ impl Options {
             timestamps: config.timestamps,
             ecn: config.ecn,
             accurate_ecn: config.ecn && config.accurate_ecn,
+            receiver_delay: config.receiver_delay,
         }
     }
 
@@ -66,6 +69,7 @@ impl Options {
         }
         self.sack &= syn.sack_permitted;
         self.timestamps &= syn.timestamp.is_some();
+        self.receiver_delay &= syn.delay_permitted;
         self.agree_on_ecn(syn.flags(), syn.ack.is_none());
     }
 

@@ -50,6 +50,8 @@ pub(crate) struct News {
     /// Bytes that were delivered, and the segments that these were in.
     pub(crate) bytes: u64,
     pub(crate) segments: u64,
+    /// The number of the newest transmission among these; 0 if there is none.
+    pub(crate) newest_order: u64,
     /// The departure of the oldest and the newest of the segments that arrived and were sent once.
     pub(crate) oldest_once: Option<Instant>,
     pub(crate) newest_once: Option<Instant>,
@@ -76,6 +78,7 @@ pub(crate) fn arrive(sent: &Sent, news: &mut News, rack: &mut Rack, batch: &mut 
     }
     news.bytes += sent.bytes();
     news.segments += 1;
+    news.newest_order = news.newest_order.max(sent.order);
     if !sent.retransmitted {
         let (time, end) = (sent.time(), sent.span.end);
         news.first_original = Some(news.first_original.map_or(end, |first| first.min(end)));

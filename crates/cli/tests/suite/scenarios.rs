@@ -224,8 +224,11 @@ fn each_limit_of_bbr3x_is_met_or_known_not_to_be() {
 fn each_limit_of_bbr_swift_is_met_or_known_not_to_be() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/bbr-swift");
     let files = ["one-flow.toml", "incast.toml", "busy-receiver.toml"];
-    let said = run(fullpipe(&dir, &[&["run", "--json"][..], &files].concat()));
-    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    for backend in ["sim", "tcp:user"] {
+        let args = [&["run", "--json", "--backend", backend][..], &files].concat();
+        let said = run(fullpipe(&dir, &args));
+        assert_eq!(said.code, Some(0), "{backend}: {}", said.stderr);
+    }
 }
 
 /// The files of topologies that take little time; the others are in live/scenarios.rs.

@@ -113,6 +113,25 @@ fn silences_and_stops_are_what_the_file_says() {
     beside_sim::silences_and_stops_are_what_the_file_says(BackendChoice::TCP_USER);
 }
 
+/// Two flows that come late into a queue which thirty others keep above its threshold see nothing
+/// but marks, and go on to answer them: without ECN nothing but a full buffer would hold them back.
+#[test]
+fn flows_that_come_late_into_a_marked_queue_go_on_with_ecn() {
+    let flow = "[[flow]]\ncc = \"cubic\"\ntransport = \"tcp\"\necn = \"l4s\"\n";
+    let text = format!(
+        "duration = \"20s\"\npath = {{ rate = \"20mbit\", rtt = \"10ms\", buffer = \"10000pkts\", \
+         queue = {{ codel = {{ ce_threshold = \"1ms\" }} }} }}\n\
+         {flow}count = 30\n{flow}count = 2\nstart = \"5s\"\n"
+    );
+    for run in both(&text) {
+        let each: Vec<_> = run.flows.iter().map(|f| figure(&f.metrics, "goodput_mbps")).collect();
+        let (others, late) = each.split_at(30);
+        let (others, late) = (others.iter().sum::<f64>() / 30.0, late.iter().sum::<f64>() / 2.0);
+        println!("{others:.3} Mbit/s each, and {late:.3} of those that come late");
+        assert!(late < 2.0 * others, "{late} and {others} Mbit/s");
+    }
+}
+
 #[test]
 fn a_bad_path_loses_nothing() {
     beside_sim::a_bad_path_loses_nothing(BackendChoice::TCP_USER);

@@ -86,7 +86,7 @@ impl Sim {
             return;
         };
         if let Some(host) = &mut flow.host {
-            let due = host.hold(now, *data, ecn);
+            let due = host.hold(now, (*data, ecn));
             return self.arm(Timer::Receiver, data.flow, due);
         }
         self.take_in::<AWAY>(data, ecn, now);
@@ -97,7 +97,7 @@ impl Sim {
     fn serve_host(&mut self, i: u32) {
         let now = self.now;
         while let Some(flow) = self.alive(i)
-            && let Some((arrived, data, ecn)) = flow.host.as_mut().and_then(|host| host.take(now))
+            && let Some((arrived, (data, ecn))) = flow.host.as_mut().and_then(|host| host.take(now))
         {
             if flow.way == DIRECT {
                 self.take_in::<false>(&data, ecn, arrived);

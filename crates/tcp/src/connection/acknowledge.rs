@@ -43,11 +43,21 @@ impl Connection {
             // is acknowledged in order has a timestamp, or was sent again (RFC 6298 section 3).
             (news.oldest_once, news.newest_once) = (None, None);
         }
-        let marks = self.marks.told(&self.options, &self.send, header, news.segments);
+        let marks =
+            self.marks.told(&self.options, &self.send, header, &news, self.flight.next_number());
         if let Some(sample) = sample(now, &news, header, self.clock, ack > una) {
             batch.rtt(sample);
             if let RttSample::Exact(rtt) | RttSample::Coarse { rtt, .. } = sample {
                 self.rtt.on_ack(rtt);
+            }
+            if let RttSample::Exact(rtt) = sample
+                && let Some(delay) = header.receiver_delay.filter(|d| d.sum() <= rtt)
+                && self.options.receiver_delay
+            {
+                // That of the newest segment, as the sample is. A part that is more than the whole
+                // is none; what else a peer may claim the core bounds.
+                batch.receiver_delay(delay.host);
+                batch.ack_delay(delay.wait);
             }
             let measured = match (sample, news.oldest_once) {
                 (_, Some(oldest)) => Some(now.since(oldest)),

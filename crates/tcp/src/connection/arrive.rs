@@ -17,6 +17,7 @@ impl Connection {
             State::SynSent => self.arrive_in_syn_sent(now, segment),
             _ => self.arrive_synchronized(now, segment),
         }
+        self.acks.note_time(now);
     }
 
     /// Section 3.10.7.3.
@@ -221,6 +222,8 @@ impl Connection {
         }
         let (before, was_finished) = (self.receive.next(), self.receive.is_finished());
         let taken = self.receive.take(start, data, fin);
+        let end = start + data.len() as u64 + u64::from(fin);
+        self.acks.on_arrival(now, end, segment.in_host);
         self.tune_buffer(now, &segment.header);
         let finished = self.receive.is_finished() && !was_finished;
         self.counts.bytes_received += self.receive.next() - before - u64::from(finished);

@@ -4,8 +4,11 @@
 //! marked packets: three flags of the header have the low bits of the receiver's count. Its TCP
 //! option, which counts bytes and is optional, is neither sent nor read.
 
+use fullpipe_cc::EcnValidation;
+
 use super::{Connection, Send};
 use crate::options::Options;
+use crate::sent::News;
 use crate::wire::{Ecn, Header, Segment};
 
 /// The first value of the counts, so that a field that was zeroed on the way shows (section 3.2.1).
@@ -24,8 +27,6 @@ const SYNS_THAT_ASK: u32 = 2;
 /// 3.2.2.5.1).
 const MARKS_WITH_DATA: u32 = 2;
 const MARKS_WITHOUT: u32 = 3;
-/// Rounds from the first one on after which marks on all packets are no router's (section 3.2.2.3).
-const ROUNDS: u32 = 4;
 /// Packets by which the part that was marked lately is estimated.
 const LATELY: u64 = 64;
 
@@ -85,10 +86,10 @@ pub(super) struct Accurate {
     /// Packets that arrived lately and of these the marked ones, each halved now and then.
     lately: u64,
     marked_lately: u64,
-    /// Rounds in which all packets were marked, from the first one on; the end of the round, its
-    /// packets and its marks. No end: a round had others.
-    marked_rounds: u32,
-    round: Option<(u64, u64, u64)>,
+    /// Whether the field of data arrives as it left, or with a router's mark (section 3.2.2.3).
+    validation: Option<EcnValidation>,
+    /// The newest packet that was acknowledged so far.
+    largest: u64,
 }
 
 impl Accurate {
@@ -109,36 +110,21 @@ impl Accurate {
             (self.lately, self.marked_lately) = (self.lately / 2, self.marked_lately / 2);
         }
     }
-
-    /// Section 3.2.2.3: whether every packet was marked from the first one on.
-    fn note_round(&mut self, una: u64, nxt: u64, packets: u64, marked: u64) {
-        let Some((end, all, of_them)) = &mut self.round else { return };
-        (*all, *of_them) = (*all + packets, *of_them + marked);
-        if una < *end {
-            return;
-        }
-        if *of_them < *all {
-            self.round = None;
-            return;
-        }
-        self.marked_rounds += 1;
-        self.round = Some((nxt, 0, 0));
-        if self.marked_rounds == ROUNDS {
-            (self.is_off, self.is_deaf, self.round) = (true, true, None);
-        }
-    }
 }
 
 impl Marks {
-    /// The marks of which an ACK tells that is the first to acknowledge `packets` packets: what the
-    /// congestion control hears of. `send` has SND.UNA as it is now.
+    /// The marks of which an ACK tells that is the first to acknowledge the packets of `news`: what
+    /// the congestion control hears of. `send` has SND.UNA as it is now, and `next` is the number
+    /// of the next transmission.
     pub(super) fn told(
         &mut self,
         options: &Options,
         send: &Send,
         header: &Header,
-        packets: u64,
+        news: &News,
+        next: u64,
     ) -> u64 {
+        let packets = news.segments;
         if !options.accurate_ecn {
             let has = options.ecn && header.ece && send.una > self.answered;
             if has {
@@ -152,16 +138,20 @@ impl Marks {
             // Section 3.2.2.4: no count is 0 at first.
             (marks.is_off, marks.is_deaf) = (true, true);
         }
-        let mut news = core::mem::take(&mut marks.pending);
+        let mut told = core::mem::take(&mut marks.pending);
         // An ACK that acknowledges nothing may be older than others that came.
         if packets > 0 {
             let marked = marks.news(flags, packets);
             marks.told += marked;
             marks.note_part(packets, marked);
-            marks.note_round(send.una, send.nxt, packets, marked);
-            news += marked;
+            marks.largest = marks.largest.max(news.newest_order);
+            if let Some(validation) = &mut marks.validation {
+                validation.on_ack(packets, (marks.told, marks.told), (marks.largest, next));
+            }
+            told += marked;
         }
-        if marks.is_deaf { 0 } else { news }
+        let has_failed = marks.validation.is_some_and(|validation| validation.has_failed());
+        if marks.is_deaf || has_failed { 0 } else { told }
     }
 }
 
@@ -191,7 +181,7 @@ impl Connection {
         if syn.ack.is_none() {
             return;
         }
-        (marks.is_handshake_due, marks.round) = (true, Some((self.send.nxt, 0, 0)));
+        (marks.is_handshake_due, marks.validation) = (true, Some(EcnValidation::of_marks()));
         // Section 3.2.2.2: at most once.
         marks.received = u64::from(syn.ecn == Ecn::Ce).max(marks.received);
         self.note_own_syn_field(syn.flags());
@@ -236,7 +226,7 @@ impl Connection {
         if !self.options.accurate_ecn {
             return;
         }
-        self.marks.accurate.round = Some((self.send.nxt, 0, 0));
+        self.marks.accurate.validation = Some(EcnValidation::of_marks());
         if !is_pure || header.sack[0].is_some() {
             return;
         }
@@ -281,6 +271,15 @@ impl Connection {
             && (self.options.accurate_ecn || !self.config.congestion.ecn)
             && self.cc.wants_ecn()
             && !self.marks.accurate.is_off
+            && !self.marks.accurate.validation.is_some_and(|validation| validation.is_silent())
+    }
+
+    /// A timer fired because nothing was acknowledged: a question of the validation was lost.
+    pub(super) fn note_lost_question(&mut self) {
+        let next = self.flight.next_number();
+        if let Some(validation) = &mut self.marks.accurate.validation {
+            validation.on_probe(next);
+        }
     }
 
     /// The marks of a packet that came (RFC 3168 section 6.1.3; RFC 9768 sections 3.2 and

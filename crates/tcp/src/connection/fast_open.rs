@@ -108,6 +108,7 @@ impl Connection {
             return if answers && is_first { self.early_data(header) } else { none };
         };
         header.fast_open = Some(option);
+        header.leave_out_excess();
         if answers {
             return if is_first { self.early_data(header) } else { none };
         }

@@ -91,6 +91,9 @@ pub struct Info {
     pub ecn: bool,
     /// True if ECN's feedback counts packets (RFC 9768).
     pub accurate_ecn: bool,
+    /// True if both ends tell of the receiver's part of round trips
+    /// ([`Config::receiver_delay`](crate::Config::receiver_delay)).
+    pub receiver_delay: bool,
     /// True if data of a SYN was taken (RFC 7413): by the peer, which said so in its SYN-ACK, or by
     /// this end. Linux: TCPI_OPT_SYN_DATA.
     pub syn_data: bool,
@@ -146,6 +149,7 @@ impl Connection {
             wscale: self.options.window_scaling,
             ecn: self.options.ecn,
             accurate_ecn: self.options.accurate_ecn,
+            receiver_delay: self.options.receiver_delay,
             syn_data: self.opening.has_data(),
         }
     }

@@ -128,7 +128,10 @@ impl Connection {
                 self.reorder_at = next;
                 self.note_losses(now, flight, 0, losses, false);
             }
-            Alarm::Tail => self.probe_due = Some(Probe::Tail),
+            Alarm::Tail => {
+                self.note_lost_question();
+                self.probe_due = Some(Probe::Tail);
+            }
             Alarm::Timeout => self.time_out(now),
             Alarm::Window => {
                 if self.is_given_up(now) {
@@ -147,6 +150,7 @@ impl Connection {
         if self.is_given_up(now) {
             return;
         }
+        self.note_lost_question();
         // A segment beyond the window is not taken for another reason.
         let first = self.flight.first().filter(|first| first.end <= self.send.edge);
         self.timeouts += 1;

@@ -7,13 +7,15 @@ use fullpipe_cc::{Instant, SendDecision};
 use super::{Connection, State};
 use crate::flight::Flight;
 use crate::options::TCP_HEADER;
-use crate::receiver::Span;
-use crate::wire::{self, Control, Ecn, Header, Timestamp};
+use crate::receiver::{SACK_BLOCKS, Span};
+use crate::wire::{self, Control, Ecn, Header, ReceiverDelay, Timestamp};
 
 /// Segments that follow a probe for a larger size, so that SACKs tell of its loss.
 const FOLLOWING: u64 = 3;
 /// Duplicates of an ACK that each let a segment leave: one fewer than tell of a loss.
 const LIMITED_TRANSMIT: usize = crate::rack::DUP_THRESH - 1;
+/// SYNs that offer the experimental option.
+const SYNS_THAT_OFFER: u32 = 2;
 /// Segments that may be under way whatever the send buffer is.
 const LEAST_SEGMENTS: usize = 32;
 
@@ -106,6 +108,8 @@ impl Connection {
             mss: Some(options.own_mss),
             window_scale: options.window_scaling.then_some(options.receive_scale),
             sack_permitted: options.sack,
+            // Something on the way may drop SYNs because of it.
+            delay_permitted: options.receiver_delay && (answers || self.syns < SYNS_THAT_OFFER),
             timestamp: options
                 .timestamps
                 .then(|| Timestamp { value: self.timestamp(now), echo: self.recent.value }),
@@ -131,42 +135,58 @@ impl Connection {
     fn header(&mut self, now: Instant, seq: u64) -> Header {
         let next = self.receive.next();
         let window = self.receive.window(self.options.mss) >> self.options.receive_scale;
-        let sack = match self.options.sack {
-            true => self.receive.sack_blocks(self.acks.duplicate),
-            false => [None; 3],
-        };
         let timestamp = self
             .options
             .timestamps
             .then(|| Timestamp { value: self.timestamp(now), echo: self.recent.value });
+        let tells = self.options.receiver_delay;
         let mut header = Header {
             seq: seq as u32,
             ack: Some(next as u32),
             window: u16::try_from(window).unwrap_or(u16::MAX),
-            sack,
+            sack: self.sack_blocks(),
             timestamp,
+            receiver_delay: self.acks.receiver_delay(now).filter(|_| tells),
             ..Header::default()
         };
+        header.leave_out_excess();
         self.put_marks(&mut header, false);
         header
     }
 
-    /// Bytes of data that fit beside the options that the next segment has.
+    fn sack_blocks(&self) -> [Option<(u32, u32)>; SACK_BLOCKS] {
+        match self.options.sack {
+            true => self.receive.sack_blocks(self.acks.duplicate),
+            false => [None; SACK_BLOCKS],
+        }
+    }
+
+    /// Bytes of data that fit beside the options that the next new segment has.
     pub(super) fn payload(&self) -> u32 {
-        self.payload_of(self.options.mss)
+        self.payload_of(self.options.mss, self.tells_delay())
+    }
+
+    /// The same beside those of a segment that leaves once more. It does not tell of the receiver's
+    /// delay unless it has room: it would be cut in two for that.
+    fn payload_of_repeat(&self) -> u32 {
+        self.payload_of(self.options.mss, false)
+    }
+
+    /// True if the next segment is to tell of the receiver's part of a round trip.
+    fn tells_delay(&self) -> bool {
+        self.options.receiver_delay && self.acks.has_news()
     }
 
     /// Bytes of data that fit into `mss` beside these options.
-    fn payload_of(&self, mss: u32) -> u32 {
-        let blocks = match self.options.sack {
-            true => self.receive.sack_blocks(self.acks.duplicate),
-            false => [None; 3],
-        };
-        if blocks[0].is_none() {
+    fn payload_of(&self, mss: u32, tells_delay: bool) -> u32 {
+        let sack = self.sack_blocks();
+        if sack[0].is_none() && !tells_delay {
             return self.options.payload() + mss - self.options.mss;
         }
         let timestamp = self.options.timestamps.then_some(Timestamp { value: 0, echo: 0 });
-        let header = Header { sack: blocks, timestamp, ..Header::default() };
+        let receiver_delay = tells_delay.then(ReceiverDelay::default);
+        let mut header = Header { sack, timestamp, receiver_delay, ..Header::default() };
+        header.leave_out_excess();
         mss - (header.bytes() as u32 - TCP_HEADER).min(mss - 1)
     }
 
@@ -222,7 +242,7 @@ impl Connection {
             return false;
         }
         // More options than then may stand beside the data, or the path carries less.
-        self.flight.split_next_repeat(self.payload());
+        self.flight.split_next_repeat(self.payload_of_repeat());
         let repeat = self.next_repeat().filter(|_| !self.recovery.holds_repeats());
         let probe = if repeat.is_none() { self.mtu_probe(now) } else { None };
         let payload = probe.unwrap_or_else(|| self.payload());
@@ -301,7 +321,7 @@ impl Connection {
         let may = self.unsent() as u64 >= needed
             && self.send.nxt + needed <= self.send.edge
             && self.cc.inflight() + needed <= self.cc.cwnd();
-        may.then(|| self.payload_of(size))
+        may.then(|| self.payload_of(size, self.tells_delay()))
     }
 
     fn send_new(&mut self, now: Instant, span: Span, fin: bool, out: &mut Vec<u8>) {
@@ -339,9 +359,13 @@ impl Connection {
     fn repeat(&mut self, now: Instant, span: Span, fin: bool, out: &mut Vec<u8>) {
         let mut header = self.header(now, span.start);
         header.control = control(fin, true);
-        if span.end - span.start - u64::from(fin) > u64::from(self.payload()) {
+        let bytes = span.end - span.start - u64::from(fin);
+        if bytes > u64::from(self.payload()) {
+            header.receiver_delay = None;
+        }
+        if bytes > u64::from(self.payload_of_repeat()) {
             // A tail loss probe, which is not split: SACK blocks are no duty (RFC 2018 section 4).
-            header.sack = [None; 3];
+            header.sack = [None; SACK_BLOCKS];
         }
         // A retransmission is not ECN-capable: RFC 3168 section 6.1.5.
         self.flight.repeat(span.start, now, &mut self.cc);

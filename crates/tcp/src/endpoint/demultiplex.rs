@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use fullpipe_cc::Instant;
+use fullpipe_cc::{Duration, Instant};
 
 use super::cookie::Secret;
 use super::fast_open::Decision;
@@ -16,8 +16,15 @@ impl Endpoint {
     /// by, as [`wire::parse`] and [`wire::parse_icmp`] say; that it is for this endpoint's address
     /// is the caller's affair.
     pub fn receive(&mut self, now: Instant, packet: &[u8]) {
+        self.receive_after(now, Duration::ZERO, packet);
+    }
+
+    /// As [`Self::receive`], of a packet that arrived at the network interface `in_host` ago: by
+    /// that much the host was late, of which the peer is told with
+    /// [`Config::receiver_delay`](crate::Config::receiver_delay).
+    pub fn receive_after(&mut self, now: Instant, in_host: Duration, packet: &[u8]) {
         if let Some(segment) = wire::parse(packet) {
-            self.on_segment(now, &segment);
+            self.on_segment(now, &Segment { in_host, ..segment });
         } else if let Some(complaint) = wire::parse_icmp(packet) {
             self.counters.icmp_in += 1;
             self.on_complaint(now, complaint);

@@ -3,6 +3,8 @@
 
 use smoltcp::wire::{TcpOption, TcpPacket};
 
+use super::insert_options;
+
 /// The kind of the option (RFC 7413 section 9).
 const KIND: u8 = 34;
 /// A byte for the kind, and one for the length.
@@ -12,8 +14,6 @@ const NOP: u8 = 1;
 /// Bytes of the smallest and the largest cookie (RFC 7413 section 4.1.1).
 const SMALLEST: usize = 4;
 const LARGEST: usize = 16;
-/// The place of the options in a TCP header.
-const OPTIONS: usize = 20;
 
 /// A Fast Open cookie, or the request for one (RFC 7413 section 4.1.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -57,15 +57,12 @@ impl FastOpen {
     /// Puts the option in front of the others in a TCP header that has `bytes` without it, and
     /// whose buffer has room for both.
     pub(super) fn put(&self, tcp: &mut [u8], bytes: usize) {
-        let own = self.len();
-        tcp.copy_within(OPTIONS..bytes, OPTIONS + own);
-        let option = &mut tcp[OPTIONS..OPTIONS + own];
+        let option = insert_options(tcp, bytes, self.len());
         option.fill(NOP);
-        let start = own - HEAD - self.cookie().len();
+        let start = option.len() - HEAD - self.cookie().len();
         option[start] = KIND;
         option[start + 1] = (HEAD + self.cookie().len()) as u8;
         option[start + HEAD..].copy_from_slice(self.cookie());
-        TcpPacket::new_unchecked(tcp).set_header_len((bytes + own) as u8);
     }
 }
 

@@ -3,10 +3,14 @@
 mod fast_open;
 mod icmp;
 mod ipv6;
+mod receiver_delay;
+#[cfg(test)]
+mod tests;
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use fullpipe_cc::Duration;
 use smoltcp::phy::{Checksum, ChecksumCapabilities};
 use smoltcp::wire::{
     IpAddress, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, TcpPacket, TcpRepr,
@@ -15,12 +19,15 @@ use smoltcp::wire::{
 
 pub use fast_open::FastOpen;
 pub use icmp::{Cause, Complaint, parse_icmp};
+pub use receiver_delay::ReceiverDelay;
 pub use smoltcp::wire::TcpControl as Control;
 
 /// The hop limit of packets that leave.
 const HOP_LIMIT: u8 = 64;
 /// The most bytes that a TCP header with options can have (RFC 9293 section 3.1).
 const LONGEST_HEADER: usize = 60;
+/// The place of the options in a TCP header.
+const OPTIONS: usize = 20;
 /// Bytes of an IPv4 header without options.
 const IPV4_HEADER: usize = 20;
 /// Bytes of an IPv6 header without extensions.
@@ -97,6 +104,11 @@ pub struct Header {
     pub timestamp: Option<Timestamp>,
     /// The Fast Open option, in a SYN or SYN-ACK alone.
     pub fast_open: Option<FastOpen>,
+    /// A SYN or SYN-ACK agrees to be told of the receiver's part of round trips
+    /// ([`Config::receiver_delay`](crate::Config::receiver_delay)).
+    pub delay_permitted: bool,
+    /// The receiver's part of the round trip, in a segment without SYN.
+    pub receiver_delay: Option<ReceiverDelay>,
     /// The ECN field of the IP header.
     pub ecn: Ecn,
     /// The identification of an IPv4 packet that routers may cut into fragments (RFC 6864); `None`
@@ -120,6 +132,8 @@ impl Default for Header {
             sack: [None; 3],
             timestamp: None,
             fast_open: None,
+            delay_permitted: false,
+            receiver_delay: None,
             ecn: Ecn::NotEct,
             fragments: None,
         }
@@ -129,7 +143,18 @@ impl Default for Header {
 impl Header {
     /// Bytes of the TCP header with its options.
     pub fn bytes(&self) -> usize {
-        self.repr(0, 0).header_len() + self.fast_open.map_or(0, |option| option.len())
+        let permitted = if self.delay_permitted { ReceiverDelay::PERMITTED_LEN } else { 0 };
+        let delay = self.receiver_delay.map_or(0, |_| ReceiverDelay::LEN);
+        let fast_open = self.fast_open.map_or(0, |option| option.len());
+        self.repr(0, 0).header_len() + fast_open + permitted + delay
+    }
+
+    /// Leaves out the experimental option where there is no room for it: beside timestamps and
+    /// three SACK blocks, by which losses are repaired, and beside a large cookie.
+    pub(crate) fn leave_out_excess(&mut self) {
+        if self.bytes() > LONGEST_HEADER {
+            (self.delay_permitted, self.receiver_delay) = (false, None);
+        }
     }
 
     /// The flags AE, CWR and ECE as a number: the ACE field of RFC 9768 section 3.2.2.
@@ -173,6 +198,9 @@ pub struct Segment<'a> {
     pub payload: &'a [u8],
     /// The packets that a device has merged into it; 1 of one that came as it was sent.
     pub packets: u32,
+    /// The time for which it was in this host before it was read, since it arrived at the network
+    /// interface; zero if nobody knows.
+    pub in_host: Duration,
 }
 
 impl Segment<'_> {
@@ -268,6 +296,7 @@ fn segment<'p>(
     let tcp = TcpPacket::new_checked(bytes).ok()?;
     let ends = (IpAddress::from(from), IpAddress::from(to));
     let repr = TcpRepr::parse(&tcp, &ends.0, &ends.1, checksums).ok()?;
+    let (delay_permitted, receiver_delay) = receiver_delay::read(&tcp);
     let header = Header {
         seq: repr.seq_number.0 as u32,
         ack: repr.ack_number.map(|ack| ack.0 as u32),
@@ -282,6 +311,8 @@ fn segment<'p>(
         sack: repr.sack_ranges,
         timestamp: repr.timestamp.map(|t| Timestamp { value: t.tsval, echo: t.tsecr }),
         fast_open: fast_open::read(&tcp),
+        delay_permitted,
+        receiver_delay,
         ecn,
         fragments,
     };
@@ -291,6 +322,7 @@ fn segment<'p>(
         header,
         payload: repr.payload,
         packets: 1,
+        in_host: Duration::ZERO,
     })
 }
 
@@ -323,10 +355,20 @@ pub fn write(
     let (from, to) = (IpAddress::from(from.ip()), IpAddress::from(to.ip()));
     // The payload is not there yet.
     repr.emit(&mut packet, &from, &to, &ChecksumCapabilities::ignored());
+    let tcp = packet.into_inner();
+    let mut written = repr.header_len();
     if let Some(option) = header.fast_open {
-        option.put(packet.into_inner(), repr.header_len());
-        packet = TcpPacket::new_unchecked(&mut *tcp);
+        option.put(tcp, written);
+        written += option.len();
     }
+    if header.delay_permitted {
+        receiver_delay::put_permitted(tcp, written);
+        written += ReceiverDelay::PERMITTED_LEN;
+    }
+    if let Some(delay) = header.receiver_delay {
+        delay.put(tcp, written);
+    }
+    let mut packet = TcpPacket::new_unchecked(&mut *tcp);
     packet.set_ns(header.ae);
     packet.set_ece(header.ece);
     packet.set_cwr(header.cwr);
@@ -334,6 +376,14 @@ pub fn write(
     first.copy_from_slice(payload[0]);
     second.copy_from_slice(payload[1]);
     packet.fill_checksum(&from, &to);
+}
+
+/// Makes room for `own` bytes of options in front of the others in a TCP header that has `bytes`
+/// without them, and whose buffer has room for both: the place of the new ones.
+fn insert_options(tcp: &mut [u8], bytes: usize, own: usize) -> &mut [u8] {
+    tcp.copy_within(OPTIONS..bytes, OPTIONS + own);
+    TcpPacket::new_unchecked(&mut *tcp).set_header_len((bytes + own) as u8);
+    &mut tcp[OPTIONS..OPTIONS + own]
 }
 
 /// A packet that stands for several segments.
@@ -419,64 +469,4 @@ fn write_ipv6(out: &mut [u8], from: Ipv6Addr, to: Ipv6Addr, ecn: Ecn, payload_le
     let mut packet = Ipv6Packet::new_unchecked(out);
     repr.emit(&mut packet);
     packet.set_traffic_class(ecn.bits());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ends(v6: bool) -> (SocketAddr, SocketAddr) {
-        let address = |last: u16| -> IpAddr {
-            match v6 {
-                true => Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last).into(),
-                false => Ipv4Addr::new(10, 0, 0, last as u8).into(),
-            }
-        };
-        (SocketAddr::new(address(1), 4000), SocketAddr::new(address(2), 80))
-    }
-
-    #[test]
-    fn what_is_written_is_read() {
-        let header = Header {
-            seq: u32::MAX,
-            ack: Some(7),
-            control: Control::Psh,
-            ae: true,
-            ece: true,
-            window: 65_535,
-            sack: [Some((9, 12)), Some((20, 30)), None],
-            timestamp: Some(Timestamp { value: 5, echo: 6 }),
-            ecn: Ecn::Ect0,
-            ..Header::default()
-        };
-        for (v6, fragments) in [(false, None), (false, Some(0x1234)), (true, None)] {
-            let (from, to) = ends(v6);
-            let mut out = Vec::new();
-            let header = Header { fragments, ..header };
-            write(&mut out, from, to, &header, [b"ab", b"cde"]);
-            let read = Segment { from, to, header, payload: b"abcde", packets: 1 };
-            assert_eq!(parse(&out), Some(read));
-            for byte in 0..out.len() {
-                let mut damaged = out.clone();
-                damaged[byte] ^= 0x10;
-                let same = parse(&damaged);
-                // IPv6 protects neither the traffic class nor the flow label and hop limit.
-                assert!(same.is_none() || v6 && (byte < 4 || byte == 7), "byte {byte}: {same:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_fragment_and_a_short_packet_are_not_read() {
-        let (from, to) = ends(false);
-        let mut out = Vec::new();
-        write(&mut out, from, to, &Header::default(), [b"abc", b""]);
-        for bytes in 0..out.len() {
-            assert_eq!(parse(&out[..bytes]), None, "{bytes} bytes");
-        }
-        let mut packet = Ipv4Packet::new_unchecked(&mut out);
-        packet.set_more_frags(true);
-        packet.fill_checksum();
-        assert_eq!(parse(&out), None);
-    }
 }

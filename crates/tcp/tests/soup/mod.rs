@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use fullpipe_cc::{Algorithm, Duration, Instant};
-use fullpipe_tcp::wire::{self, Control, Ecn, FastOpen, Header, Segment, Timestamp};
+use fullpipe_tcp::wire::{self, Control, Ecn, FastOpen, Header, ReceiverDelay, Segment, Timestamp};
 use fullpipe_tcp::{Config, Connection, Endpoint, Handle, ListenerHandle};
 
 use crate::input::Bytes;
@@ -68,9 +68,10 @@ pub(crate) fn run(input: &[u8]) -> usize {
     let mut bytes = Bytes(input);
     let (a, b) = (bytes.byte(), bytes.byte());
     let is_set = |bit: u8| a >> bit & 1 == 1;
-    let algorithms = [Algorithm::Bbr3, Algorithm::Cubic, Algorithm::Reno, Algorithm::Bbr1];
+    let algorithms =
+        [Algorithm::Bbr3, Algorithm::Cubic, Algorithm::Reno, Algorithm::Bbr1, Algorithm::BbrSwift];
     let config = Config {
-        algorithm: algorithms[usize::from(b) % 4],
+        algorithm: algorithms[usize::from(b) % algorithms.len()],
         send_buffer: BUFFER,
         receive_buffer: 1 + usize::from(b) * 50,
         mtu: 576,
@@ -81,6 +82,7 @@ pub(crate) fn run(input: &[u8]) -> usize {
         accurate_ecn: b >> 2 & 1 == 1,
         fast_open: b >> 3 & 1 == 1,
         fast_open_pending: 2,
+        receiver_delay: b >> 4 & 1 == 1,
         nagle: is_set(4),
         keep_alive: is_set(5).then_some(Duration::from_secs(5)),
         time_wait: Duration::from_secs(2),
@@ -193,6 +195,12 @@ impl Soup {
                 5 => FastOpen::new(&[detail; 8]),
                 _ => None,
             },
+            delay_permitted: control == Control::Syn && detail.is_multiple_of(2),
+            // Also of what was not agreed, and of more than any round trip.
+            receiver_delay: (control != Control::Syn && sack[2].is_none() && has(5)).then(|| {
+                let time = |n: u8| Duration::from_micros(1 << (n % 30));
+                ReceiverDelay { host: time(detail), wait: time(flags) }
+            }),
             ecn: if has(7) { Ecn::Ce } else { Ecn::Ect0 },
             fragments: None,
         };
@@ -216,6 +224,7 @@ impl Soup {
             mss: opens.then_some(500),
             window_scale: opens.then_some(2),
             sack_permitted: opens,
+            delay_permitted: opens,
             timestamp: state.echo.map(|echo| Timestamp { value: state.clock, echo }),
             fast_open: if opens && detail.is_multiple_of(2) {
                 FastOpen::new(&[detail; 8])
@@ -231,7 +240,8 @@ impl Soup {
     fn put(&mut self, ends: (SocketAddr, SocketAddr), header: &Header, payload: &[u8]) {
         let mut packet = Vec::new();
         wire::write(&mut packet, ends.1, ends.0, header, [payload, &[]]);
-        self.end.receive(self.now, &packet);
+        let in_host = Duration::from_micros(u64::from(header.window));
+        self.end.receive_after(self.now, in_host, &packet);
     }
 
     /// Lets everything happen that is due.

@@ -130,6 +130,7 @@ impl Dice {
             window_scaling: !self.one_in(4),
             ecn: self.one_in(2),
             accurate_ecn: self.one_in(2),
+            receiver_delay: self.one_in(2),
             ..Config::default()
         }
     }

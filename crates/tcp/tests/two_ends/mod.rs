@@ -105,6 +105,7 @@ impl World {
             ecn: is_set(3),
             nagle: is_set(4),
             fast_open: is_fast,
+            receiver_delay: algorithm & 0x80 != 0,
             ..Config::default()
         };
         let mut all = [Endpoint::new([1; 16], 8), Endpoint::new([2; 16], 8)];

@@ -221,9 +221,16 @@ impl<T: Transport> Flow<T> {
         }
     }
 
-    /// A packet arrives at one of the ends.
-    pub(super) fn receive(&mut self, now: Instant, end: usize, packet: &mut [u8], ecn: Ecn) {
-        self.transport.receive(now, end, packet, ecn);
+    /// One of the ends takes a packet in, which arrived at its host `in_host` ago.
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        end: usize,
+        in_host: Duration,
+        packet: &mut [u8],
+        ecn: Ecn,
+    ) {
+        self.transport.receive(now, end, in_host, packet, ecn);
     }
 
     pub(super) fn on_timer(&mut self, now: Instant, end: usize) {

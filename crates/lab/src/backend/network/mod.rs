@@ -6,6 +6,7 @@
 
 mod connection;
 mod flow;
+mod parcel;
 mod steps;
 mod transport;
 mod world;

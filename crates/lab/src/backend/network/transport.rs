@@ -95,8 +95,8 @@ pub(in crate::backend) trait Transport {
     /// The application at one end forgets a connection.
     fn release(&mut self, now: Instant, end: usize, handle: Self::Handle);
 
-    /// A packet arrives.
-    fn receive(&mut self, now: Instant, end: usize, packet: &mut [u8], ecn: Ecn);
+    /// An end takes a packet in, which arrived at its host `in_host` ago.
+    fn receive(&mut self, now: Instant, end: usize, in_host: Duration, packet: &mut [u8], ecn: Ecn);
     /// The time of [`Self::poll_at`] has come, or an earlier one.
     fn on_timer(&mut self, now: Instant, end: usize);
     fn poll_at(&self, end: usize) -> Option<Instant>;

@@ -5,37 +5,19 @@ use std::collections::VecDeque;
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Arrival, CrossSource, Delivered, Ecn, Event, Header, Path, PathSample, Queue};
 use fullpipe_report::observe::FlowSample;
-use fullpipe_sim::{FlowConfig, Link, NEVER, SimConfig, SimError, Timers};
+use fullpipe_sim::{FlowConfig, Host, Link, NEVER, SimConfig, SimError, Timers};
 use fullpipe_traffic::{
     Direction, FlowTallies, MediaStats, SenderStats, Stream, Tally, stream_seed,
 };
 
 use super::flow::{Flow, Seeds, Tallies};
+use super::parcel::{Arrived, Parcel, SendOn, To, header};
 use super::transport::{Departure, RECEIVER, SENDER, Transport};
 use crate::backend::RunError;
 use crate::backend::virtual_time::World;
 
 /// Buffers of packets that are kept for the next ones.
 const MAX_SPARE: usize = 1 << 16;
-
-/// A packet on its way.
-#[derive(Clone, Debug)]
-pub(super) struct Parcel {
-    to: To,
-    /// The packet; cross traffic has no bytes.
-    bytes: Vec<u8>,
-    /// See [`Departure::connection`].
-    connection: u32,
-}
-
-/// The receiver of a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum To {
-    Receiver(u32),
-    Sender(u32),
-    /// Of cross traffic, which nobody reads.
-    Nobody(u32),
-}
 
 /// The links that packets pass, one behind the other: the first and the last.
 #[derive(Clone, Copy, Debug)]
@@ -66,10 +48,13 @@ enum Timer {
     Application,
     /// Something arrives at the sender that was under way for `extra_rtt`.
     WayBack,
+    /// The receiver's host gets to a packet.
+    Host,
 }
 
 impl Timer {
-    const ALL: [Self; 4] = [Self::Sender, Self::Receiver, Self::Application, Self::WayBack];
+    const ALL: [Self; 5] =
+        [Self::Sender, Self::Receiver, Self::Application, Self::WayBack, Self::Host];
 }
 
 /// The links that a flow's packets pass.
@@ -90,8 +75,10 @@ pub(in crate::backend) struct Network<T: Transport> {
     ways: Vec<FlowRoute>,
     /// By flow: packets on a return path that is longer than the path's.
     way_back: Vec<VecDeque<(Instant, Vec<u8>, Ecn)>>,
+    /// By flow: the receiver's host, if it takes its time.
+    hosts: Vec<Option<Host<Arrived>>>,
     cross: Vec<Cross>,
-    /// Those of cross traffic first, then four of each flow.
+    /// Those of cross traffic first, then five of each flow.
     timers: Timers,
     rtt_ns: FlowTallies,
     latency_ns: FlowTallies,
@@ -118,6 +105,7 @@ impl<T: Transport> Network<T> {
             flows: Vec::with_capacity(flows),
             ways: Vec::with_capacity(flows),
             way_back: (0..flows).map(|_| VecDeque::new()).collect(),
+            hosts: Vec::with_capacity(flows),
             cross: Vec::with_capacity(config.cross.len()),
             timers: Timers::new(config.cross.len() + flows * Timer::ALL.len()),
             rtt_ns: FlowTallies::new(flows),
@@ -140,6 +128,9 @@ impl<T: Transport> Network<T> {
             let seed = |stream| stream_seed(config.seed, stream, i as u64);
             let seeds = Seeds { starts: seed(Stream::Starts), jitter: seed(Stream::Jitter) };
             world.flows.push(Flow::new(flow, stack(i, flow)?, seeds));
+            let takes_time = flow.receiver_delay > Duration::ZERO;
+            let host = || Host::new(flow.receiver_delay, seed(Stream::Receiver));
+            world.hosts.push(takes_time.then(host));
             let route = config.route(flow);
             world.ways.push(FlowRoute {
                 route: Span::of(match flow.direction {
@@ -217,10 +208,11 @@ impl<T: Transport> Network<T> {
         match to {
             To::Receiver(i) => {
                 let i = i as usize;
-                self.flows[i].receive(self.now, RECEIVER, &mut bytes, ecn);
-                self.recycle(bytes);
-                self.pump(i, RECEIVER);
-                self.arm_application(i);
+                if let Some(host) = &mut self.hosts[i] {
+                    let due = host.hold(self.now, (bytes, ecn));
+                    return self.arm(Timer::Host, i, due);
+                }
+                self.at_receiver(i, self.now, bytes, ecn);
             }
             To::Sender(i) => {
                 let (i, extra) = (i as usize, self.ways[i as usize].extra_rtt);
@@ -235,10 +227,19 @@ impl<T: Transport> Network<T> {
         }
     }
 
+    /// A receiver takes a packet in that arrived at its host at `arrived`.
+    fn at_receiver(&mut self, i: usize, arrived: Instant, mut bytes: Vec<u8>, ecn: Ecn) {
+        let in_host = self.now.since(arrived);
+        self.flows[i].receive(self.now, RECEIVER, in_host, &mut bytes, ecn);
+        self.recycle(bytes);
+        self.pump(i, RECEIVER);
+        self.arm_application(i);
+    }
+
     /// A packet is at a sender, whose host answers when it gets to it.
     fn at_sender(&mut self, i: usize, mut bytes: Vec<u8>, ecn: Ecn) {
         let now = self.now;
-        self.flows[i].receive(now, SENDER, &mut bytes, ecn);
+        self.flows[i].receive(now, SENDER, Duration::ZERO, &mut bytes, ecn);
         self.recycle(bytes);
         self.work(i, SENDER);
         self.arm_application(i);
@@ -338,6 +339,15 @@ impl<T: Transport> Network<T> {
                 }
                 self.at_sender(i, bytes, ecn);
             }
+            Timer::Host => {
+                let taken = |host: &mut Option<Host<_>>| host.as_mut()?.take(now);
+                while let Some((arrived, (bytes, ecn))) = taken(&mut self.hosts[i]) {
+                    self.at_receiver(i, arrived, bytes, ecn);
+                }
+                if let Some(due) = self.hosts[i].as_ref().and_then(Host::due) {
+                    self.arm(Timer::Host, i, due);
+                }
+            }
         }
     }
 
@@ -350,28 +360,6 @@ impl<T: Transport> Network<T> {
         }
         let parcel = Parcel { to: To::Nobody(i as u32), bytes: Vec::new(), connection: 0 };
         self.links[first].send_on(self.now, header(&parcel, wire_bytes), parcel);
-    }
-}
-
-/// The header of a packet as the links see it: queues tell connections apart, and their directions.
-fn header(parcel: &Parcel, wire_bytes: u32) -> Header {
-    let connection = parcel.connection & 0xFFFF;
-    let flow = match parcel.to {
-        To::Receiver(i) => i << 16 | connection,
-        To::Sender(i) => (i << 16 | connection) ^ 1 << 31,
-        To::Nobody(i) => u32::MAX - i,
-    };
-    Header { flow, wire_bytes, ecn: Ecn::NotEct }
-}
-
-/// Sends, and leaves what is dropped.
-trait SendOn {
-    fn send_on(&mut self, now: Instant, header: Header, parcel: Parcel);
-}
-
-impl SendOn for Link<Parcel> {
-    fn send_on(&mut self, now: Instant, header: Header, parcel: Parcel) {
-        let _ = self.path.send(now, header, parcel);
     }
 }
 

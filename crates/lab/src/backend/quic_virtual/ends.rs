@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fullpipe_cc::{Instant, SavedParameters};
+use fullpipe_cc::{Duration, Instant, SavedParameters};
 use fullpipe_noq::TransportSettings;
 use fullpipe_path::{Ecn, IPV4_UDP_HEADER_BYTES};
 use fullpipe_report::observe::FlowSample;
@@ -155,7 +155,7 @@ impl<S: Stack> Transport for Ends<S> {
         self.ends[end].release(now, number, end == SENDER);
     }
 
-    fn receive(&mut self, now: Instant, end: usize, packet: &mut [u8], ecn: Ecn) {
+    fn receive(&mut self, now: Instant, end: usize, _: Duration, packet: &mut [u8], ecn: Ecn) {
         let now = self.times.of(now);
         self.ends[end].receive(now, packet, ecn);
     }

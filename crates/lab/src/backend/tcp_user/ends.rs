@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use fullpipe_cc::Instant;
+use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::Ecn;
 use fullpipe_report::observe::FlowSample;
 use fullpipe_sim::FlowConfig;
@@ -44,10 +44,13 @@ pub(super) struct TcpEnds {
 
 impl TcpEnds {
     pub(super) fn new(config: &FlowConfig) -> Result<Self, RunError> {
-        let config = settings::over_tcp(config);
-        let tcp = settings::of_flow(&config);
+        Self::with([settings::of_flow(&settings::over_tcp(config)); 2])
+    }
+
+    /// The sender and the receiver with these settings.
+    pub(super) fn with([tcp, receiver]: [Config; 2]) -> Result<Self, RunError> {
         let key = |end: usize| {
-            let halves = [config.cc.seed, end as u64];
+            let halves = [tcp.congestion.seed, end as u64];
             let mut key = [0; 16];
             for (part, half) in key.chunks_exact_mut(8).zip(halves) {
                 part.copy_from_slice(&half.to_le_bytes());
@@ -57,7 +60,8 @@ impl TcpEnds {
         let mut ends = [SENDER, RECEIVER].map(|end| Endpoint::new(key(end), MAX_CONNECTIONS));
         let remote = SocketAddr::from(([10, 0, 0, 2], 80));
         // An endpoint that nobody has used has the port.
-        let listener = ends[RECEIVER].listen(remote, BACKLOG, &tcp).map_err(|_| RunError::Lost)?;
+        let listener =
+            ends[RECEIVER].listen(remote, BACKLOG, &receiver).map_err(|_| RunError::Lost)?;
         Ok(Self {
             tcp,
             ends,
@@ -177,11 +181,18 @@ impl Transport for TcpEnds {
         self.ends[end].release(now, handle);
     }
 
-    fn receive(&mut self, now: Instant, end: usize, packet: &mut [u8], ecn: Ecn) {
+    fn receive(
+        &mut self,
+        now: Instant,
+        end: usize,
+        in_host: Duration,
+        packet: &mut [u8],
+        ecn: Ecn,
+    ) {
         if ecn == Ecn::Ce {
             wire::set_ce(packet);
         }
-        self.ends[end].receive(now, packet);
+        self.ends[end].receive_after(now, in_host, packet);
     }
 
     fn on_timer(&mut self, now: Instant, end: usize) {

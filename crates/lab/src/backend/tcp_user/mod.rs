@@ -4,6 +4,8 @@
 
 mod ends;
 pub(super) mod settings;
+#[cfg(test)]
+mod tests;
 
 use fullpipe_report::observe::Observations;
 use fullpipe_scenario::{Cc, Feature, LinkKind, Protocol, Scenario};

@@ -1,6 +1,6 @@
 //! A scenario's flow as settings of fullpipe-tcp.
 
-use fullpipe_cc::{Duration, Transport};
+use fullpipe_cc::{Algorithm, Duration, Transport};
 use fullpipe_sim::{FlowConfig, IPV4_TCP_HEADER_BYTES, ReceiveWindow};
 use fullpipe_tcp::Config;
 
@@ -13,18 +13,11 @@ const TIME_WAIT: Duration = Duration::from_secs(1);
 /// True if a flow's transport has this setting.
 pub(super) fn has(setting: &str) -> bool {
     // Both ends are ours here. It has no other rule for reordering, no recovery without PRR, no
-    // pause without a smaller window, no connection without a handshake, no receiver that takes its
-    // time, no link of a sender's own, and no way to ask a connection for a probe of the bandwidth.
+    // pause without a smaller window, no connection without a handshake, no link of a sender's own,
+    // and no way to ask a connection for a probe of the bandwidth.
     !matches!(
         setting,
-        "receiver"
-            | "receiver_delay"
-            | "handshake"
-            | "reordering"
-            | "idle_restart"
-            | "prr"
-            | "access"
-            | "probe"
+        "receiver" | "handshake" | "reordering" | "idle_restart" | "prr" | "access" | "probe"
     )
 }
 
@@ -77,6 +70,8 @@ pub(in crate::backend) fn of_flow(flow: &FlowConfig) -> Config {
         ecn: flow.ecn != fullpipe_path::Ecn::NotEct,
         // Of L4S: each mark has to be known.
         accurate_ecn: flow.cc.ecn,
+        // Nobody else uses it, and it takes a part of each ACK.
+        receiver_delay: flow.algorithm == Algorithm::BbrSwift,
         ..Config::default()
     }
 }

@@ -269,24 +269,67 @@ fn a_zeroed_count_turns_it_off() {
     assert_eq!(lab.out().header.flags(), 6, "it still tells");
 }
 
-/// Section 3.2.2.3: marks on all packets of the first four rounds are no router's.
-#[test]
-fn marks_without_an_end_turn_it_off() {
-    for last in [false, true] {
-        let mut lab = client();
-        let mut acked = 0;
-        for round in 0..4 {
-            lab.write(1);
-            let out = lab.all();
-            assert_eq!(out[0].header.ecn, Ecn::Ect0);
-            lab.after(100);
-            acked += 1000;
-            ack(&mut lab, acked, 6 + if round == 3 && !last { 2 } else { round });
-        }
+/// The rounds of one segment that left without ECN, and a connection of so many rounds; `counts`
+/// says whether the peer counts the segment of a round, which left as ECN-capable or did not.
+fn rounds(rounds: u32, counts: impl Fn(u32, bool) -> bool) -> (Vec<u32>, Lab) {
+    let (mut lab, mut count, mut without) = (client(), 5, Vec::new());
+    for round in 0..rounds {
         lab.write(1);
-        let field = if last { Ecn::NotEct } else { Ecn::Ect0 };
-        assert_eq!(lab.out().header.ecn, field);
+        let is_capable = lab.out().header.ecn == Ecn::Ect0;
+        if !is_capable {
+            without.push(round);
+        }
+        lab.after(100);
+        count += u8::from(counts(round, is_capable));
+        ack(&mut lab, 1000 * (round + 1), count);
     }
+    (without, lab)
+}
+
+/// Section 3.2.2.3: marks on all packets prove nothing, because a queue may mark all that can be
+/// marked. After some round trips with nothing else those of one leave without ECN, and none is
+/// marked.
+#[test]
+fn a_queue_that_marks_all_packets_does_not_turn_it_off() {
+    let (without, lab) = rounds(60, |_, is_capable| is_capable);
+    assert_eq!(without, [9]);
+    assert_eq!(lab.tcp.info().delivered_ce, 59);
+    let (without, _) = rounds(60, |round, is_capable| is_capable && round != 3);
+    assert_eq!(without, [0; 0], "a packet without a mark says the same");
+}
+
+/// Section 3.2.2.3: who marks what is not ECN-capable as well changes the field. Once may be an
+/// error of the count.
+#[test]
+fn marks_on_what_cannot_be_marked_turn_it_off() {
+    let (without, lab) = rounds(60, |_, _| true);
+    let three = [9, 12, 15];
+    assert_eq!(without, three.into_iter().chain(17..60).collect::<Vec<_>>());
+    assert_eq!(lab.tcp.info().delivered_ce, 16, "they are not answered any more");
+    let (without, _) = rounds(60, |round, is_capable| is_capable || round == 9);
+    assert_eq!(without, [9, 12]);
+}
+
+/// The packet that asks is lost: the copy that a probe sends of it is no answer, and another one
+/// asks.
+#[test]
+fn a_question_that_was_lost_is_asked_again() {
+    let (_, mut lab) = rounds(9, |_, is_capable| is_capable);
+    lab.write(1);
+    assert_eq!(lab.out().header.ecn, Ecn::NotEct);
+    let probes = lab.after(1_000);
+    assert_eq!(probes[0].payload.len(), 1000);
+    ack(&mut lab, 10_000, 5 + 9);
+    let mut without = 0;
+    for round in 10..40 {
+        lab.write(1);
+        let is_capable = lab.out().header.ecn == Ecn::Ect0;
+        without += u32::from(!is_capable);
+        lab.after(100);
+        let marks = 5 + 9 + (round - 9) - u32::from(without > 0);
+        ack(&mut lab, 1000 * (round + 1), marks as u8);
+    }
+    assert_eq!(without, 1, "once more");
 }
 
 /// Section 3.1.5: a SYN that asks for the other kind of feedback resets, and after one that asks

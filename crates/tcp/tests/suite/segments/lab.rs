@@ -22,6 +22,12 @@ pub(crate) fn remote() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 2], 80))
 }
 
+/// What the peer sends.
+fn segment(header: Header, payload: &[u8]) -> Segment<'_> {
+    let (from, to, in_host) = (remote(), local(), Duration::ZERO);
+    Segment { from, to, header, payload, packets: 1, in_host }
+}
+
 /// Without timestamps, which tests turn on that are about them; segments of 1000 bytes, no Nagle.
 pub(crate) fn config() -> Config {
     Config { mtu: MSS as u16 + 40, timestamps: false, nagle: false, ..Config::default() }
@@ -51,6 +57,8 @@ pub(crate) struct Lab {
     /// The peer's clock of timestamps, if it uses them, and the newest of ours that it saw.
     pub(crate) clock: Option<u32>,
     pub(crate) echo: u32,
+    /// The time that the peer's segments are in this host before they are read.
+    pub(crate) in_host: Duration,
     buffer: Vec<u8>,
 }
 
@@ -71,16 +79,15 @@ impl Lab {
     pub(crate) fn passive(config: &Config, syn: Header) -> Self {
         let now = Instant::default() + MS.times(1000);
         let seeds = Seeds { isn: ISS, clock: CLOCK, cc: 1 };
-        let segment =
-            Segment { from: remote(), to: local(), header: syn, payload: &[], packets: 1 };
+        let segment = segment(syn, &[]);
         let mut lab = Self::with(Connection::accept(now, &segment, config, seeds), now, ISS);
         lab.irs = syn.seq;
         lab
     }
 
     fn with(tcp: Connection, now: Instant, iss: u32) -> Self {
-        let (clock, echo, buffer) = (None, 0, Vec::new());
-        Self { tcp, now, iss, irs: IRS, window: u16::MAX, clock, echo, buffer }
+        let (clock, echo, in_host, buffer) = (None, 0, Duration::ZERO, Vec::new());
+        Self { tcp, now, iss, irs: IRS, window: u16::MAX, clock, echo, in_host, buffer }
     }
 
     /// An established connection with a peer that has all options but timestamps and ECN. The round
@@ -187,7 +194,7 @@ impl Lab {
             .timestamp
             .or_else(|| self.clock.map(|value| Timestamp { value, echo: self.echo }));
         let header = Header { timestamp, ..header };
-        let segment = Segment { from: remote(), to: local(), header, payload, packets: 1 };
+        let segment = Segment { in_host: self.in_host, ..segment(header, payload) };
         self.tcp.on_segment(self.now, &segment);
     }
 

@@ -13,6 +13,7 @@ mod icmp;
 mod lab;
 mod no_sack;
 mod options;
+mod receiver_delay;
 mod recovery;
 mod small;
 mod spurious;

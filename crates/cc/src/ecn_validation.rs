@@ -17,9 +17,17 @@ const MARKED_ROUNDS: u32 = 8;
 /// wrong where the network doubles packets. After as many that were lost nothing is asked again.
 const QUESTIONS: u32 = 3;
 
-/// The sender's account.
+/// A sender's account of the ECN field. Packets are numbered as they leave, retransmissions too.
+///
+/// ```
+/// # use fullpipe_cc::EcnValidation;
+/// let mut validation = EcnValidation::default();
+/// // Ten packets have left. Of the first two one was counted: somebody clears the field.
+/// validation.on_ack(2, (1, 0), (1, 10));
+/// assert!(validation.has_failed() && validation.is_silent());
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Validation {
+pub struct EcnValidation {
     /// Packets that were acknowledged; of those that the receiver counted, ECT and CE together, and
     /// CE alone.
     acked: u64,
@@ -38,6 +46,8 @@ pub(crate) struct Validation {
     /// The field arrives as it left: there was a packet without a mark, or an honest answer.
     is_sound: bool,
     has_failed: bool,
+    /// The receiver counts marks alone.
+    counts_marks_alone: bool,
 }
 
 /// Packets of a round trip that leave without ECN.
@@ -52,12 +62,18 @@ enum Question {
     Arriving { end: u64, acked: u64, counted: u64 },
 }
 
-impl Validation {
+impl EcnValidation {
+    /// For a receiver that counts marks alone, and not what is ECN-capable: TCP's accurate feedback
+    /// without its option (RFC 9768). A field that is cleared does not show there.
+    pub fn of_marks() -> Self {
+        Self { counts_marks_alone: true, ..Self::default() }
+    }
+
     /// An ACK acknowledges `newly_acked` packets and has these counts, of ECT and CE together and
-    /// of CE. `largest` is the newest packet that was acknowledged so far, `next` the one that will
+    /// of CE; where marks alone are counted both are that. `largest` is the newest packet that was acknowledged so far, `next` the one that will
     /// be sent next.
     #[inline]
-    pub(crate) fn on_ack(
+    pub fn on_ack(
         &mut self,
         newly_acked: u64,
         (counted, marked): (u64, u64),
@@ -71,7 +87,7 @@ impl Validation {
         if !self.is_sound {
             self.look_for_unmarked(before, largest, next);
         }
-        self.has_failed |= self.acked > self.counted + self.asked;
+        self.has_failed |= !self.counts_marks_alone && self.acked > self.counted + self.asked;
     }
 
     #[cold]
@@ -99,7 +115,7 @@ impl Validation {
     /// that is not ECN-capable none is ever answered, so the last of [`QUESTIONS`] counts as an
     /// honest answer. `next` is the packet that will be sent next.
     #[cold]
-    pub(crate) fn on_probe(&mut self, next: u64) {
+    pub fn on_probe(&mut self, next: u64) {
         if let Question::Leaving { first } = self.question
             && next > first
         {
@@ -125,18 +141,20 @@ impl Validation {
     /// True if packets must say that they are not ECN-capable: the field is changed, or this is
     /// asked.
     #[inline]
-    pub(crate) const fn is_silent(&self) -> bool {
+    pub const fn is_silent(&self) -> bool {
         self.has_failed || matches!(self.question, Question::Leaving { .. })
     }
 
     /// True if the field is changed on the way: marks mean nothing.
-    pub(crate) const fn has_failed(&self) -> bool {
+    pub const fn has_failed(&self) -> bool {
         self.has_failed
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::vec::Vec;
+
     use super::*;
 
     /// A path's account of rounds of so many packets, each with an ACK of its own; `changes` says
@@ -146,8 +164,8 @@ mod tests {
         rounds: u64,
         window: u64,
         mut changes: impl FnMut(u64, Field) -> Field,
-    ) -> (u64, Validation) {
-        let mut validation = Validation::default();
+    ) -> (u64, EcnValidation) {
+        let mut validation = EcnValidation::default();
         let mut sent: Vec<Field> = Vec::new();
         let (mut counted, mut marked, mut without) = (0, 0, 0);
         for round in 0..rounds {
@@ -221,7 +239,7 @@ mod tests {
     /// Packets that are not ECN-capable may be dropped, and then nothing answers.
     #[test]
     fn a_question_without_an_answer_ends_with_a_probe() {
-        let mut validation = Validation::default();
+        let mut validation = EcnValidation::default();
         // Packets that left, and those of them that were counted.
         let (mut pn, mut counted) = (0, 0);
         for question in 0..QUESTIONS {
@@ -250,7 +268,7 @@ mod tests {
 
     #[test]
     fn acks_that_overtake_each_other_are_no_failure() {
-        let mut validation = Validation::default();
+        let mut validation = EcnValidation::default();
         validation.on_ack(8, (10, 0), (9, 20));
         validation.on_ack(2, (2, 0), (9, 20));
         assert!(!validation.has_failed());

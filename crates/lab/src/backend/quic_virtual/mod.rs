@@ -11,6 +11,8 @@ mod one_flow;
 #[cfg(feature = "quinn")]
 mod quinn;
 mod stack;
+#[cfg(test)]
+mod tests;
 
 use std::marker::PhantomData;
 

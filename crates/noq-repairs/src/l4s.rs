@@ -17,7 +17,8 @@ pub fn l4s_client(
     marks: &Marks,
 ) -> Arc<dyn crypto::ClientConfig> {
     let counts = || EcnCounts::new(marks.clone());
-    layer::client(inner, Feedback { initial: counts(), handshake: counts(), data: counts() })
+    let initial = EcnCounts::of_initial(marks.clone());
+    layer::client(inner, Feedback { initial, handshake: counts(), data: counts() })
 }
 
 /// The counts of each number space.
@@ -62,7 +63,9 @@ impl PacketKey for Opener {
         payload: &mut BytesMut,
     ) -> Result<(), CryptoError> {
         self.inner.decrypt(path, number, header, payload)?;
-        self.counts.opened(payload);
+        if let Some(instead) = self.counts.opened(payload) {
+            *payload = instead.as_slice().into();
+        }
         Ok(())
     }
 

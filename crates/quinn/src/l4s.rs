@@ -18,8 +18,9 @@ use quinn_proto::{ConnectError, ConnectionId, Side, TransportError};
 /// ECT(0). `marks` has the number of packets that the peer counted as CE: see
 /// [`crate::Controllers::hearing`].
 pub fn l4s_client(inner: Arc<dyn ClientConfig>, marks: &Marks) -> Arc<dyn ClientConfig> {
+    let initial = EcnCounts::of_initial(marks.clone());
     let counts = || EcnCounts::new(marks.clone());
-    Arc::new(Heard { inner, counts: [counts(), counts(), counts()] })
+    Arc::new(Heard { inner, counts: [initial, counts(), counts()] })
 }
 
 /// A packet number space (RFC 9000 section 12.3), by the place of its counts.
@@ -136,7 +137,9 @@ impl PacketKey for Opener {
         payload: &mut BytesMut,
     ) -> Result<(), CryptoError> {
         self.inner.decrypt(number, header, payload)?;
-        self.counts.opened(payload);
+        if let Some(instead) = self.counts.opened(payload) {
+            *payload = instead.as_slice().into();
+        }
         Ok(())
     }
 

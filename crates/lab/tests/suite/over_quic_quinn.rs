@@ -144,8 +144,8 @@ fn prague_keeps_the_queue_of_l4s() {
 }
 
 #[test]
-fn a_field_that_is_cleared_ends_ecn() {
-    beside_sim::a_field_that_is_cleared_ends_ecn(BackendChoice::QUINN_VIRTUAL);
+fn a_field_that_is_changed_ends_ecn() {
+    beside_sim::a_field_that_is_changed_ends_ecn(BackendChoice::QUINN_VIRTUAL);
 }
 
 #[test]

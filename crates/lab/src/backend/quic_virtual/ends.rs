@@ -1,9 +1,11 @@
 //! Both ends of a flow. The sender is the client, as it opens the connection.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fullpipe_cc::{Instant, SavedParameters};
 use fullpipe_noq::{Marks, TransportSettings};
+use fullpipe_noq_repairs::wire::{Invariants, Reader, V1};
 use fullpipe_path::{Ecn, IPV4_UDP_HEADER_BYTES};
 use fullpipe_report::observe::FlowSample;
 use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES};
@@ -27,6 +29,8 @@ pub(super) struct Ends<S: Stack> {
     /// The codepoint of packets that ask for marks; not ECN-capable if none do.
     ecn: Ecn,
     tls: S::Tls,
+    /// The marks of connections of L4S of which nothing has left.
+    unopened: BTreeMap<u64, Marks>,
     /// The number of the next connection; the ID of its first packet is that.
     opened: u64,
     times: StackClock,
@@ -58,6 +62,7 @@ impl<S: Stack> Ends<S> {
             settings,
             ecn: flow.ecn,
             tls: S::tls(identity)?,
+            unopened: BTreeMap::new(),
             opened: 0,
             times: StackClock::start(),
             ends: [end(0, None), end(1, Some(Arc::new(server)))],
@@ -74,10 +79,35 @@ impl<S: Stack> Ends<S> {
         self.ends[SENDER].abandon(number);
     }
 
+    /// The codepoint of a datagram of the sender's, as a socket of L4S writes it below a stack that
+    /// knows ECT(0) alone. The receiver sends requests and acknowledgements, with CUBIC.
+    fn codepoint(&mut self, number: u64, ecn: Ecn, datagram: &[u8]) -> Ecn {
+        if let Some(marks) = self.unopened.remove(&number)
+            && is_initial_alone(datagram)
+        {
+            marks.first_leaves_without_ecn();
+            return Ecn::NotEct;
+        }
+        if ecn == Ecn::Ect0 { self.ecn } else { ecn }
+    }
+
     /// The sender's end of a connection.
     pub(super) fn connection(&self, number: u64) -> Option<&S::Connection> {
         self.ends[SENDER].peek(number)
     }
+}
+
+/// True for a datagram that is an Initial packet of version 1, and nothing else.
+fn is_initial_alone(datagram: &[u8]) -> bool {
+    let alone = || {
+        let header = Invariants::read(datagram)?;
+        let mut behind = Reader(header.rest);
+        // The token, and the packet behind its length (RFC 9000 section 17.2.2).
+        behind.with_length()?;
+        behind.with_length()?;
+        Some(header.version == V1 && header.first & 0x30 == 0 && behind.0.is_empty())
+    };
+    alone().unwrap_or(false)
 }
 
 impl<S: Stack> std::fmt::Debug for Ends<S> {
@@ -116,6 +146,7 @@ impl<S: Stack> Transport for Ends<S> {
         };
         let mut config = S::client(tls, number);
         // One connection uses what another left, and no other one after it.
+        self.unopened.extend(marks.clone().map(|marks| (number, marks)));
         let own = Own { seed, saved: self.saved.take(), marks };
         S::set_control(&mut config, &self.settings, self.cc, own);
         let now = self.times.of(now);
@@ -173,6 +204,7 @@ impl<S: Stack> Transport for Ends<S> {
 
     fn transmit(&mut self, now: Instant, end: usize, out: &mut Vec<u8>) -> Option<Departure> {
         let (number, ecn) = self.ends[end].transmit(self.times.of(now), out)?;
+        let ecn = if end == SENDER { self.codepoint(number, ecn, out) } else { ecn };
         if end == SENDER {
             let bytes = u32::try_from(out.len()).unwrap_or(u32::MAX);
             self.newest_packet = Some(SentPacket { number: self.left, bytes, sent: now });
@@ -180,13 +212,7 @@ impl<S: Stack> Transport for Ends<S> {
         }
         Some(Departure {
             wire_bytes: out.len() as u32 + IPV4_UDP_HEADER_BYTES,
-            ecn: match (ecn, end) {
-                _ if self.ecn == Ecn::NotEct => Ecn::NotEct,
-                // What a socket of L4S does below a stack that knows ECT(0) alone. The receiver
-                // sends requests and acknowledgements, with CUBIC.
-                (Ecn::Ect0, SENDER) => self.ecn,
-                (ecn, _) => ecn,
-            },
+            ecn: if self.ecn == Ecn::NotEct { Ecn::NotEct } else { ecn },
             connection: number as u32,
         })
     }

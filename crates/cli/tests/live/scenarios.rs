@@ -95,7 +95,8 @@ fn the_limits_of_l4s_are_met() {
         #[cfg(feature = "quinn")]
         "quic:quinn-virtual",
     ] {
-        let said = run(fullpipe(&dir, &["run", "--json", "--backend", backend, "over-quic.toml"]));
+        let args = ["run", "--json", "--backend", backend, "over-quic.toml", "changed-field.toml"];
+        let said = run(fullpipe(&dir, &args));
         assert_eq!(said.code, Some(0), "{backend}: {}", said.stderr);
     }
 }

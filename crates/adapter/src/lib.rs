@@ -1,16 +1,19 @@
 //! Parts that the adapters of fullpipe's congestion control to QUIC stacks share: the batch of one
-//! ACK, the stack's clock, names of algorithms, and (feature `timers`) timers that are finer than
-//! tokio's.
+//! ACK, the marks that it counts, the stack's clock, names of algorithms, and (feature `timers`)
+//! timers that are finer than tokio's.
 #![forbid(unsafe_code)]
 
 mod batch;
 mod clock;
+pub mod frames;
+mod marks;
 mod names;
 #[cfg(feature = "timers")]
 mod timer;
 
 pub use batch::Batch;
 pub use clock::Clock;
+pub use marks::{EcnCounts, Marks};
 pub use names::{
     CongestionControl, NoqAlgorithm, UnknownCongestionControl, algorithm_by_name,
     register_algorithms,

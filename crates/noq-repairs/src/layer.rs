@@ -35,6 +35,11 @@ pub(crate) trait Layer: Clone + Send + Sync + 'static {
     /// The peer's transport parameters, each time that noq reads them.
     fn parameters(&self, _parameters: &TransportParameters) {}
 
+    /// The key that opens the peer's packets of a number space; the layer may put its own around it.
+    fn opener(&self, _space: Space, key: Box<dyn PacketKey>) -> Box<dyn PacketKey> {
+        key
+    }
+
     /// A packet of data is about to be protected. The layer may change it, with the length that it
     /// has, and make a second one.
     fn sends(&self, _packet: &mut Packet<'_>) -> Option<Self::Second> {
@@ -51,6 +56,14 @@ pub(crate) trait Layer: Clone + Send + Sync + 'static {
     fn opened(&self, _header: &[u8], _payload: &mut BytesMut) -> Result<(), CryptoError> {
         Ok(())
     }
+}
+
+/// A packet number space (RFC 9000 section 12.3).
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Space {
+    Initial,
+    Handshake,
+    Data,
 }
 
 /// A packet of data before its protection.
@@ -235,22 +248,27 @@ impl<L: Layer> Session for Layered<L> {
     fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
         let mut keys = self.inner.write_handshake(buf)?;
         self.given += 1;
+        let space = if self.given == 1 { Space::Handshake } else { Space::Data };
         if self.given == 2 {
             let header: Arc<dyn HeaderKey> = keys.header.local.into();
             keys.header.local = Box::new(Shared(header.clone()));
             self.header = Some(header);
             keys.packet = self.around(keys.packet);
         }
+        keys.packet.remote = self.layer.opener(space, keys.packet.remote);
         Some(keys)
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
         let keys = self.inner.next_1rtt_keys()?;
-        Some(self.around(keys))
+        let KeyPair { local, remote } = self.around(keys);
+        Some(KeyPair { local, remote: self.layer.opener(Space::Data, remote) })
     }
 
     fn initial_keys(&self, dst_cid: ConnectionId, side: Side) -> Keys {
-        self.inner.initial_keys(dst_cid, side)
+        let mut keys = self.inner.initial_keys(dst_cid, side);
+        keys.packet.remote = self.layer.opener(Space::Initial, keys.packet.remote);
+        keys
     }
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {

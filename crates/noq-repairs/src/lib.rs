@@ -4,6 +4,7 @@
 mod amplification;
 mod expiring_map;
 mod filter;
+mod l4s;
 mod layer;
 mod preferred;
 mod sockets;
@@ -11,6 +12,7 @@ mod version;
 pub mod wire;
 
 pub use amplification::{AmplificationLimit, Peer};
+pub use l4s::l4s_client;
 pub use layer::on_handshake;
 pub use preferred::client::PreferredAddressMigration;
 pub use preferred::{NoPreferredAddress, PreferredAddress};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use fullpipe_adapter::{CongestionControl, NoqAlgorithm};
+use fullpipe_adapter::{CongestionControl, Marks, NoqAlgorithm};
 #[cfg(feature = "careful-resume")]
 use fullpipe_cc::SavedParameters;
 use fullpipe_cc::{Algorithm, Config};
@@ -29,7 +29,7 @@ pub fn controllers_with_seed(
     seed: u64,
 ) -> Arc<dyn ControllerFactory + Send + Sync> {
     match congestion.into() {
-        CongestionControl::Fullpipe(algorithm) => Arc::new(Factory::new(algorithm, seed)),
+        CongestionControl::Fullpipe(algorithm) => Arc::new(Controllers::new(algorithm, seed)),
         CongestionControl::Noq(NoqAlgorithm::Bbr3) => Arc::new(Bbr3Config::default()),
         CongestionControl::Noq(NoqAlgorithm::Cubic) => Arc::new(CubicConfig::default()),
         CongestionControl::Noq(NoqAlgorithm::NewReno) => Arc::new(NewRenoConfig::default()),
@@ -47,34 +47,55 @@ pub fn controllers_resuming(
 ) -> Arc<dyn ControllerFactory + Send + Sync> {
     match congestion.into() {
         CongestionControl::Fullpipe(algorithm) => {
-            Arc::new(Factory { saved: Mutex::new(Some(saved)), ..Factory::new(algorithm, seed) })
+            Arc::new(Controllers::new(algorithm, seed).resuming(saved))
         }
         of_noq @ CongestionControl::Noq(_) => controllers_with_seed(of_noq, seed),
     }
 }
 
+/// A factory of one connection's controllers, of one of our algorithms, with more than a seed.
 #[derive(Debug)]
-struct Factory {
+pub struct Controllers {
     algorithm: Algorithm,
     next_seed: AtomicU64,
+    marks: Option<Marks>,
     /// For the first controller.
     #[cfg(feature = "careful-resume")]
     saved: Mutex<Option<SavedParameters>>,
 }
 
-impl Factory {
-    fn new(algorithm: Algorithm, seed: u64) -> Self {
+impl Controllers {
+    /// Those of an algorithm. Each path gets a seed of its randomised probe times, made from `seed`
+    /// in the order in which they are built.
+    pub fn new(algorithm: Algorithm, seed: u64) -> Self {
         Self {
             algorithm,
             next_seed: AtomicU64::new(seed),
+            marks: None,
             #[cfg(feature = "careful-resume")]
             saved: Mutex::default(),
         }
     }
 
+    /// The same over a path whose parameters an earlier connection has left: Careful Resume, RFC
+    /// 9959. The connection's first path alone begins with them.
+    #[cfg(feature = "careful-resume")]
+    #[must_use]
+    pub fn resuming(self, saved: SavedParameters) -> Self {
+        Self { saved: Mutex::new(Some(saved)), ..self }
+    }
+
+    /// The same where marks are those of L4S ([`fullpipe_cc::Config::ecn`]), whose number is in
+    /// `marks`: the connection's packets leave as ECT(1), and its TLS is that of `l4s_client` of fullpipe-noq-repairs.
+    #[must_use]
+    pub fn hearing(self, marks: Marks) -> Self {
+        Self { marks: Some(marks), ..self }
+    }
+
     fn config(&self) -> Config {
         let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
         Config {
+            ecn: self.marks.is_some(),
             // A panic while the lock was held leaves the value as it was.
             #[cfg(feature = "careful-resume")]
             resume: self.saved.lock().unwrap_or_else(PoisonError::into_inner).take(),
@@ -83,9 +104,10 @@ impl Factory {
     }
 }
 
-impl ControllerFactory for Factory {
+impl ControllerFactory for Controllers {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        Box::new(NoqController::new(self.algorithm, self.config(), now, current_mtu))
+        let (config, marks) = (self.config(), self.marks.clone());
+        Box::new(NoqController::new(self.algorithm, config, now, current_mtu, marks))
     }
 }
 

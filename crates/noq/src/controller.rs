@@ -15,7 +15,8 @@
 //! - **`app_limited` is known at ACK time only.** It is true when noq's last attempt to send found
 //!   nothing to send, whether the application or the peer's flow control was the reason, which is
 //!   just what the draft's mark means; it is set before the ACK is counted.
-//! - **CE is a yes or no**, and counts as one packet.
+//! - **CE is a yes or no**, and counts as one packet, unless the number is known from elsewhere
+//!   ([`crate::Controllers::hearing`]).
 //! - **A clone is taken for two ends**: noq keeps the controller when a path migrates within an
 //!   address family, and hands a copy to whoever asks for `congestion_state`. Nothing is in flight
 //!   on a new path, so the clone forgets the packets of the old one, whose losses noq still
@@ -29,7 +30,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use fullpipe_adapter::{Batch, Clock};
+use fullpipe_adapter::{Batch, Clock, Marks};
 use fullpipe_cc::{Algorithm, Config, Controller as Core, Instant, Snapshot, Transport};
 use noq::congestion::{Controller, ControllerMetrics};
 // noq has it in a signature of its trait and exports it nowhere.
@@ -51,6 +52,8 @@ struct Inner {
     clock: Clock,
     flight: Flight,
     batch: Batch,
+    /// The number of packets that were marked, where it is known.
+    marks: Option<Marks>,
     /// The look at the model that a clone for `congestion_state` gives. The first event removes it;
     /// only a controller of a real path has events.
     at_clone: Option<Box<View>>,
@@ -84,7 +87,13 @@ impl View {
 
 impl NoqController {
     /// `config` needs no packet size and no transport.
-    pub(crate) fn new(algorithm: Algorithm, config: Config, base: NoqInstant, mtu: u16) -> Self {
+    pub(crate) fn new(
+        algorithm: Algorithm,
+        config: Config,
+        base: NoqInstant,
+        mtu: u16,
+        marks: Option<Marks>,
+    ) -> Self {
         let config = Config { smss: u32::from(mtu), transport: Transport::Quic, ..config };
         let start = Instant::default();
         Self {
@@ -94,6 +103,7 @@ impl NoqController {
                 clock: Clock::new(base),
                 flight: Flight::default(),
                 batch: Batch::default(),
+                marks,
                 at_clone: None,
             }),
         }
@@ -235,8 +245,11 @@ impl Controller for NoqController {
     ) {
         let inner = self.inner();
         let now = inner.clock.at(now);
+        // At least one: noq says so.
+        let heard = || inner.marks.as_ref().map_or(1, |marks| marks.take().max(1));
+        let marked = if is_ecn { heard() } else { 0 };
         let batch = inner.batch_at(now);
-        batch.ce(u64::from(is_ecn));
+        batch.ce(marked);
         if is_persistent_congestion {
             batch.persistent_congestion();
         }
@@ -288,6 +301,7 @@ impl Controller for NoqController {
             core,
             flight: Flight::default(),
             batch: Batch::default(),
+            marks: inner.marks.clone(),
             at_clone,
             config: inner.config,
             clock: inner.clock,

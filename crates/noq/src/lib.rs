@@ -12,9 +12,9 @@ mod transport;
 
 #[cfg(feature = "careful-resume")]
 pub use congestion::controllers_resuming;
-pub use congestion::{controllers, controllers_with_seed};
+pub use congestion::{Controllers, controllers, controllers_with_seed};
 pub use controller::NoqController;
-pub use fullpipe_adapter::{CongestionControl, NoqAlgorithm};
+pub use fullpipe_adapter::{CongestionControl, Marks, NoqAlgorithm};
 pub use fullpipe_cc::{Algorithm, Snapshot};
 #[cfg(feature = "careful-resume")]
 pub use fullpipe_cc::{ResumePhase, SavedParameters};

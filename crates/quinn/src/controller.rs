@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use fullpipe_adapter::Marks;
 #[cfg(feature = "careful-resume")]
 use fullpipe_cc::SavedParameters;
 use fullpipe_cc::{Algorithm, Config, Snapshot};
@@ -30,7 +31,7 @@ pub fn controllers_with_seed(
     algorithm: Algorithm,
     seed: u64,
 ) -> Arc<dyn ControllerFactory + Send + Sync> {
-    Arc::new(Factory::new(algorithm, seed))
+    Arc::new(Controllers::new(algorithm, seed))
 }
 
 /// As [`controllers_with_seed`], for one connection over a path whose parameters an earlier one has
@@ -41,31 +42,52 @@ pub fn controllers_resuming(
     seed: u64,
     saved: SavedParameters,
 ) -> Arc<dyn ControllerFactory + Send + Sync> {
-    Arc::new(Factory { saved: Mutex::new(Some(saved)), ..Factory::new(algorithm, seed) })
+    Arc::new(Controllers::new(algorithm, seed).resuming(saved))
 }
 
+/// A factory of one connection's controllers, of one of our algorithms, with more than a seed.
 #[derive(Debug)]
-struct Factory {
+pub struct Controllers {
     algorithm: Algorithm,
     next_seed: AtomicU64,
+    marks: Option<Marks>,
     /// For the first controller.
     #[cfg(feature = "careful-resume")]
     saved: Mutex<Option<SavedParameters>>,
 }
 
-impl Factory {
-    fn new(algorithm: Algorithm, seed: u64) -> Self {
+impl Controllers {
+    /// Those of an algorithm. Each path gets a seed of its randomised probe times, made from `seed`
+    /// in the order in which they are built.
+    pub fn new(algorithm: Algorithm, seed: u64) -> Self {
         Self {
             algorithm,
             next_seed: AtomicU64::new(seed),
+            marks: None,
             #[cfg(feature = "careful-resume")]
             saved: Mutex::default(),
         }
     }
 
+    /// The same over a path whose parameters an earlier connection has left: Careful Resume, RFC
+    /// 9959. The connection's first path alone begins with them.
+    #[cfg(feature = "careful-resume")]
+    #[must_use]
+    pub fn resuming(self, saved: SavedParameters) -> Self {
+        Self { saved: Mutex::new(Some(saved)), ..self }
+    }
+
+    /// The same where marks are those of L4S ([`fullpipe_cc::Config::ecn`]), whose number is in
+    /// `marks`: the connection's packets leave as ECT(1), and its TLS is that of [`crate::l4s_client`].
+    #[must_use]
+    pub fn hearing(self, marks: Marks) -> Self {
+        Self { marks: Some(marks), ..self }
+    }
+
     fn config(&self) -> Config {
         let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
         Config {
+            ecn: self.marks.is_some(),
             // A panic while the lock was held leaves the value as it was.
             #[cfg(feature = "careful-resume")]
             resume: self.saved.lock().unwrap_or_else(PoisonError::into_inner).take(),
@@ -74,9 +96,9 @@ impl Factory {
     }
 }
 
-impl ControllerFactory for Factory {
+impl ControllerFactory for Controllers {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        let path = Path::new(self.algorithm, self.config(), now, current_mtu);
+        let path = Path::new(self.algorithm, self.config(), now, current_mtu, self.marks.clone());
         Box::new(QuinnController { path })
     }
 }
@@ -153,11 +175,14 @@ impl Controller for QuinnController {
         let (now, newest) = (state.clock.at(now), state.clock.of(sent));
         state.leave_unseen_at(newest);
         let lost = state.flight.take_lost(newest, lost_bytes);
+        // quinn reports marks in this way.
+        let marked = (lost_bytes == 0).then(|| state.newly_marked());
         let batch = state.batch_at(now);
         let is_loss = !lost.is_empty();
         lost.into_iter().for_each(|packet| batch.lost(packet));
-        // quinn reports marks in this way.
-        batch.ce(u64::from(lost_bytes == 0));
+        if let Some(packets) = marked {
+            batch.ce(packets);
+        }
         if is_persistent_congestion {
             batch.persistent_congestion();
         }

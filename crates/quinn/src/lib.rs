@@ -3,6 +3,7 @@
 
 mod controller;
 mod flight;
+mod l4s;
 mod pacing;
 mod path;
 mod runtime;
@@ -10,9 +11,11 @@ mod socket;
 
 #[cfg(feature = "careful-resume")]
 pub use controller::controllers_resuming;
-pub use controller::{QuinnController, controllers, controllers_with_seed};
+pub use controller::{Controllers, QuinnController, controllers, controllers_with_seed};
+pub use fullpipe_adapter::Marks;
 #[cfg(feature = "careful-resume")]
 pub use fullpipe_cc::SavedParameters;
 pub use fullpipe_cc::{Algorithm, Snapshot};
+pub use l4s::l4s_client;
 pub use pacing::{Grant, Pacing, Permit};
 pub use runtime::runtime;

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time;
 
-use fullpipe_adapter::{Batch, Clock};
+use fullpipe_adapter::{Batch, Clock, Marks};
 use fullpipe_cc::{Algorithm, Config, Controller as Core, Instant, Snapshot, Transport};
 
 use crate::flight::{Flight, SMALL};
@@ -32,6 +32,8 @@ pub(crate) struct State {
     /// The batch is an ACK after which the application has nothing to send.
     pub(crate) ends_limited: bool,
     leaving: Option<Leaving>,
+    /// The number of packets that were marked, where it is known.
+    marks: Option<Marks>,
     /// The snapshot that a clone for `congestion_state` shows. The first event removes it; only a
     /// controller of a real path has events.
     pub(crate) at_clone: Option<Box<Snapshot>>,
@@ -72,6 +74,7 @@ impl Path {
         config: Config,
         base: time::Instant,
         mtu: u16,
+        marks: Option<Marks>,
     ) -> Arc<Self> {
         let config = Config { smss: u32::from(mtu), transport: Transport::Quic, ..config };
         Self::of(State {
@@ -82,6 +85,7 @@ impl Path {
             batch: Batch::default(),
             ends_limited: false,
             leaving: None,
+            marks,
             at_clone: None,
         })
     }
@@ -222,6 +226,11 @@ impl State {
         batch.finish();
     }
 
+    /// The number of packets that quinn now says were marked, 1 where it is not known.
+    pub(crate) fn newly_marked(&self) -> u64 {
+        self.marks.as_ref().map_or(1, |marks| marks.take().max(1))
+    }
+
     /// The batch that an event at `now` belongs to: the open one, or a new one.
     pub(crate) fn batch_at(&mut self, now: Instant) -> &mut Batch {
         if !self.batch.is_at(now) {
@@ -256,6 +265,7 @@ impl State {
             batch: Batch::default(),
             ends_limited: false,
             leaving: None,
+            marks: self.marks.clone(),
             at_clone: Some(snapshot),
         }
     }
@@ -273,7 +283,7 @@ mod tests {
     fn acks_delay_no_data_after_them_and_are_not_in_flight() {
         let begin = time::Instant::now();
         let rate = Algorithm::Fixed(Rate::from_bytes_per_sec(10_000));
-        let path = Path::new(rate, Config::new(1), begin, 1200);
+        let path = Path::new(rate, Config::new(1), begin, 1200, None);
         let mut now = begin;
         for _ in 0..10_000 {
             now += Duration::from_millis(1);
@@ -295,7 +305,7 @@ mod tests {
     #[test]
     fn an_application_that_has_nothing_to_send_stays_limited_when_small_data_is_acknowledged() {
         let begin = time::Instant::now();
-        let path = Path::new(Algorithm::Bbr3, Config::new(1), begin, 1200);
+        let path = Path::new(Algorithm::Bbr3, Config::new(1), begin, 1200, None);
         for bytes in [1200, 60] {
             path.made(begin, bytes);
             path.have_left(begin, [bytes as usize].into_iter());
@@ -321,7 +331,7 @@ mod tests {
     #[test]
     fn large_acks_that_nobody_acknowledges_keep_few_states_and_stay_few_in_flight() {
         let begin = time::Instant::now();
-        let path = Path::new(Algorithm::Cubic, Config::new(1), begin, 1200);
+        let path = Path::new(Algorithm::Cubic, Config::new(1), begin, 1200, None);
         let at = |ms| begin + Duration::from_millis(ms);
         for ms in 0..10_000 {
             path.made(at(ms), 200);
@@ -345,7 +355,7 @@ mod tests {
     fn a_batch_that_waits_is_not_released_by_an_ack_of_another_that_was_made_with_it() {
         let begin = time::Instant::now();
         let slow = Algorithm::Fixed(Rate::from_bytes_per_sec(10_000));
-        let path = Path::new(slow, Config::new(1), begin, 1200);
+        let path = Path::new(slow, Config::new(1), begin, 1200, None);
         path.made(begin, 2400);
         assert_eq!(path.may_leave(begin), Leave::Now { gone: 0, bytes: 2400 });
         path.have_left(begin, [1200, 1200].into_iter());
@@ -357,7 +367,7 @@ mod tests {
         assert!(matches!(path.may_leave(acked), Leave::At(_)), "it has not left");
 
         // Where nobody asks the socket is not ours.
-        let path = Path::new(slow, Config::new(1), begin, 1200);
+        let path = Path::new(slow, Config::new(1), begin, 1200, None);
         path.made(begin, 2400);
         path.lock().leave_unseen_at(Instant::default());
         assert_eq!(path.lock().core.inflight(), 2400);

@@ -195,8 +195,13 @@ mod tests {
         let socket = Arc::new(PacedSocket::new(noting.clone(), timers.clone()));
         let mut poller = socket.clone().create_io_poller();
         let rate = Rate::from_bytes_per_sec(10_000_000);
-        let path =
-            Path::new(Algorithm::Fixed(rate), fullpipe_cc::Config::new(1), timers.now(), 1200);
+        let path = Path::new(
+            Algorithm::Fixed(rate),
+            fullpipe_cc::Config::new(1),
+            timers.now(),
+            1200,
+            None,
+        );
         let contents = vec![0; 10 * 1200 + 700];
         let transmit = Transmit {
             destination: ([127, 0, 0, 1], 2).into(),

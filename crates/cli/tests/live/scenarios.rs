@@ -88,6 +88,17 @@ fn the_limits_of_l4s_are_met() {
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     let said = run(fullpipe(&dir, &["run", "--json", "--backend", "tcp:user", "over-tcp.toml"]));
     assert_eq!(said.code, Some(0), "tcp:user: {}", said.stderr);
+    for backend in [
+        "sim",
+        "quic:noq",
+        "tcp:user",
+        #[cfg(feature = "quinn")]
+        "quic:quinn-virtual",
+    ] {
+        let args = ["run", "--json", "--backend", backend, "over-quic.toml", "changed-field.toml"];
+        let said = run(fullpipe(&dir, &args));
+        assert_eq!(said.code, Some(0), "{backend}: {}", said.stderr);
+    }
 }
 
 fullpipe_testkit::tests! {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fullpipe_lab::{BackendChoice, RunOptions, run_point};
+use fullpipe_lab::{BackendChoice, RunOptions, check_machine, run_point};
 use fullpipe_report::metrics::{Figures, RunResult};
 use fullpipe_report::plan::Plan;
 use fullpipe_scenario::Edition;
@@ -122,4 +122,64 @@ pub(crate) fn a_known_path_is_full_at_once(backend: BackendChoice) {
         let (slow, fast) = (figures(&without, "elapsed_s").0, figures(&with, "elapsed_s").0);
         assert!(fast < 0.5 * slow, "{cc}: {fast} s, and {slow} s without");
     }
+}
+
+/// Prague by itself, behind the low-latency queue of DualPI2, whose other queue has 15 ms. What
+/// leaves as ECT(0) is in that other queue, and who ends ECN hears of no mark.
+pub(crate) fn prague_keeps_the_queue_of_l4s(backend: BackendChoice) {
+    let runs = both(
+        backend,
+        "duration = \"12s\"\nflow = [{ cc = \"prague\", ecn = \"l4s\" }]\n[path]\nrate = \"40mbit\"\n\
+         rtt = \"20ms\"\nbuffer = \"250ms\"\nqueue = \"dualpi2\"\n",
+    );
+    for run in &runs {
+        let of = |name| figure(&run.metrics, name);
+        assert!(of("queue_ms.p95") < 1.0, "{}: {} ms", run.backend, of("queue_ms.p95"));
+        assert!(of("utilization") > 0.85, "{}: {}", run.backend, of("utilization"));
+    }
+    let (ours, simulated) = figures(&runs, "queue_ms.p95");
+    assert!((ours - simulated).abs() < 0.1, "{ours} and {simulated} ms");
+}
+
+/// A router that clears the ECN field, whose packets are acknowledged and not counted; and one that
+/// writes CE into each packet's, the first one's too, which was not ECN-capable.
+pub(crate) fn a_field_that_is_changed_ends_ecn(backend: BackendChoice) {
+    for cc in ["prague", "bbr3", "cubic"] {
+        for change in ["bleaching", "mangling"] {
+            let text = format!(
+                "duration = \"12s\"\nflow = [{{ cc = \"{cc}\", ecn = \"l4s\" }}]\n[path]\n\
+                 rate = \"50mbit\"\nrtt = \"20ms\"\nbuffer = \"1bdp\"\ndown = [{{ {change} = \"100%\" }}]\n"
+            );
+            let utilization = figure(&run(backend, &text).metrics, "utilization");
+            assert!(utilization > 0.85, "{cc}, {change}: {utilization}");
+        }
+    }
+}
+
+/// CUBIC behind CoDel, which marks what is ECN-capable: nothing is lost.
+pub(crate) fn classic_marks_take_the_place_of_losses(backend: BackendChoice) {
+    let lost = |ecn: &str| {
+        let text = format!(
+            "duration = \"8s\"\nflow = [{{ cc = \"cubic\", ecn = \"{ecn}\" }}]\n[path]\n\
+             rate = \"20mbit\"\nrtt = \"40ms\"\nbuffer = \"1MB\"\nqueue = {{ codel = {{ ecn = true }} }}\n"
+        );
+        let run = run(backend, &text);
+        assert!(figure(&run.metrics, "queue_ms.p95") < 60.0, "{ecn}");
+        figure(&run.metrics, "retransmit_rate")
+    };
+    assert!(lost("off") > 0.0);
+    assert_eq!(lost("classic"), 0.0);
+}
+
+/// An algorithm of the stack's own takes a mark for a loss.
+pub(crate) fn is_no_sender_of_l4s(backend: BackendChoice, cc: &str) {
+    let check = |cc: &str, ecn: &str| {
+        let plan = plan(&format!("{PATH}flow = [{{ cc = \"{cc}\", ecn = \"{ecn}\" }}]\n"));
+        check_machine(&plan, &RunOptions { backend, ..RunOptions::default() })
+    };
+    check("prague", "l4s").expect("it is one");
+    check(cc, "classic").expect("marks are losses");
+    let error = check(cc, "l4s").expect_err("marks are losses").to_string();
+    let says = format!("{cc} takes a mark of L4S for a loss; write ecn = \"classic\"");
+    assert!(error.starts_with(&says), "{error}");
 }

@@ -117,6 +117,26 @@ fn a_bad_path_loses_nothing() {
 }
 
 #[test]
+fn prague_keeps_the_queue_of_l4s() {
+    beside_sim::prague_keeps_the_queue_of_l4s(BackendChoice::QUIC_VIRTUAL);
+}
+
+#[test]
+fn a_field_that_is_changed_ends_ecn() {
+    beside_sim::a_field_that_is_changed_ends_ecn(BackendChoice::QUIC_VIRTUAL);
+}
+
+#[test]
+fn classic_marks_take_the_place_of_losses() {
+    beside_sim::classic_marks_take_the_place_of_losses(BackendChoice::QUIC_VIRTUAL);
+}
+
+#[test]
+fn an_algorithm_of_the_stack_is_no_sender_of_l4s() {
+    beside_sim::is_no_sender_of_l4s(BackendChoice::QUIC_VIRTUAL, "noq:cubic");
+}
+
+#[test]
 fn what_it_does_not_have_is_refused() {
     for (line, says) in [
         (

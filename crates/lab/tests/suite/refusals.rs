@@ -37,6 +37,33 @@ fn a_stack_refuses_what_it_does_not_have() {
     }
 }
 
+/// Their sockets write what the stacks say, which is ECT(0).
+#[test]
+fn ecn_is_that_of_backends_that_see_each_packet() {
+    for (backend, name) in [
+        (BackendChoice::QUIC, "quic"),
+        (BackendChoice::QUINN, "quic:quinn"),
+        (BackendChoice::S2N, "quic:s2n"),
+    ] {
+        for ecn in ["classic", "l4s"] {
+            let text = format!(
+                "path = {{ rate = \"10mbit\", rtt = \"40ms\" }}\n[[flow]]\ncc = \"prague\"\necn = \"{ecn}\"\n"
+            );
+            let plan = Plan::parse(&text, "x.toml", "x", "".as_ref(), Edition::default());
+            let refusal = backend.check_plan(&plan.expect("sound"), "x.toml").expect_err(name);
+            let (refusal, says) = (
+                refusal.to_string(),
+                format!(
+                    "x.toml:4: flow[0].ecn: ecn does not run over {name}; write --backend sim or \
+                     quic:noq or tcp:user"
+                ),
+            );
+            let has_all = refusal.starts_with(&says) && refusal.contains("quic:quinn-virtual");
+            assert!(has_all && !refusal.contains('\n'), "{refusal}");
+        }
+    }
+}
+
 /// The core would cut a longer one at 4.29 s.
 #[test]
 fn a_target_of_bbr_swift_is_at_most_four_seconds() {

@@ -3,94 +3,16 @@
 
 use std::ops::Range;
 
+use fullpipe_adapter::frames::{ACK, ACK_ECN, IMMEDIATE_ACK, PADDING, PING, frames};
+
 use super::{Reader, write_integer};
 
-const ACK: u64 = 0x02;
-const ACK_ECN: u64 = 0x03;
 /// The type of a frame that asks whether the peer receives on a path, as it is written, and of the
 /// answer.
 pub(crate) const PATH_CHALLENGE: u8 = 0x1a;
 pub(crate) const PATH_RESPONSE: u8 = 0x1b;
 /// Type and data of either.
 pub(crate) const PATH_FRAME_BYTES: usize = 9;
-const PADDING: u64 = 0;
-const PING: u64 = 1;
-const IMMEDIATE_ACK: u64 = 0x1f;
-
-impl Reader<'_> {
-    fn skip(&mut self, bytes: usize) -> Option<()> {
-        self.take(bytes).map(|_skipped| ())
-    }
-
-    fn skip_with_length(&mut self) -> Option<()> {
-        self.with_length().map(|_skipped| ())
-    }
-
-    fn integers(&mut self, count: u64) -> Option<()> {
-        (0..count).try_for_each(|_| self.integer().map(drop))
-    }
-
-    /// Passes over the frame that begins here, and gives its type. `None`: it is cut off, or of an
-    /// unknown type.
-    fn frame(&mut self) -> Option<u64> {
-        let kind = self.integer()?;
-        match kind {
-            // PADDING, PING, HANDSHAKE_DONE, IMMEDIATE_ACK
-            PADDING | PING | 0x1e | IMMEDIATE_ACK => {}
-            ACK | ACK_ECN => {
-                self.integers(2)?;
-                let ranges = self.integer()?;
-                self.integer()?;
-                self.integers(ranges.checked_mul(2)?)?;
-                if kind == ACK_ECN {
-                    self.integers(3)?;
-                }
-            }
-            // RESET_STREAM
-            0x04 => self.integers(3)?,
-            // STOP_SENDING, MAX_STREAM_DATA, STREAM_DATA_BLOCKED
-            0x05 | 0x11 | 0x15 => self.integers(2)?,
-            // CRYPTO
-            0x06 => {
-                self.integer()?;
-                self.skip_with_length()?;
-            }
-            // NEW_TOKEN
-            0x07 => self.skip_with_length()?,
-            // STREAM: with an offset, with a length
-            0x08..=0x0f => {
-                self.integers(1 + (kind >> 2 & 1))?;
-                if kind & 2 != 0 { self.skip_with_length()? } else { self.0 = &[] }
-            }
-            // MAX_DATA, MAX_STREAMS, DATA_BLOCKED, STREAMS_BLOCKED, RETIRE_CONNECTION_ID
-            0x10 | 0x12..=0x14 | 0x16 | 0x17 | 0x19 => self.integers(1)?,
-            // NEW_CONNECTION_ID, with a reset token
-            0x18 => {
-                self.integers(2)?;
-                let length = self.byte()?;
-                self.skip(usize::from(length) + 16)?;
-            }
-            // PATH_CHALLENGE, PATH_RESPONSE
-            0x1a | 0x1b => self.skip(8)?,
-            // CONNECTION_CLOSE
-            0x1c => {
-                self.integers(2)?;
-                self.skip_with_length()?;
-            }
-            0x1d => {
-                self.integer()?;
-                self.skip_with_length()?;
-            }
-            // DATAGRAM
-            0x30 => self.0 = &[],
-            0x31 => self.skip_with_length()?,
-            // ACK_FREQUENCY
-            0xaf => self.integers(4)?,
-            _ => return None,
-        }
-        Some(kind)
-    }
-}
 
 /// A PATH_CHALLENGE in a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,23 +20,6 @@ pub(crate) struct Challenge {
     pub(crate) data: [u8; 8],
     /// True if the packet has nothing else that its receiver acknowledges.
     pub(crate) alone: bool,
-}
-
-/// The frames of a payload by their types, up to the first that is of no known type or cut off,
-/// whose type is `None`.
-fn frames(payload: &[u8]) -> impl Iterator<Item = (Option<u64>, &[u8])> {
-    let mut reader = Reader(payload);
-    std::iter::from_fn(move || {
-        let from_here = reader.0;
-        if from_here.is_empty() {
-            return None;
-        }
-        let kind = reader.frame();
-        if kind.is_none() {
-            reader.0 = &[];
-        }
-        Some((kind, &from_here[..from_here.len() - reader.0.len()]))
-    })
 }
 
 /// The PATH_CHALLENGE of a payload, if it has one.

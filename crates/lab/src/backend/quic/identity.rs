@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use noq_proto::rustls::RootCertStore;
+use noq_proto::rustls::crypto::ring;
 use noq_proto::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use noq_proto::rustls::version::TLS13;
+use noq_proto::rustls::{ClientConfig, RootCertStore};
 use rcgen::{CertificateParams, KeyPair, PKCS_ED25519, SerialNumber};
 
 use crate::backend::RunError;
@@ -39,6 +41,17 @@ impl Identity {
     /// For its clients.
     pub(in crate::backend) fn roots(&self) -> Arc<RootCertStore> {
         self.roots.clone()
+    }
+
+    /// TLS of its clients, as the stacks make it of [`Self::roots`].
+    pub(in crate::backend) fn client(&self) -> Result<Arc<ClientConfig>, RunError> {
+        let provider = Arc::new(ring::default_provider());
+        let versions = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])
+            .map_err(certificate)?;
+        let mut config = versions.with_root_certificates(self.roots()).with_no_client_auth();
+        config.enable_early_data = true;
+        Ok(Arc::new(config))
     }
 }
 

@@ -1,17 +1,18 @@
 //! Both ends of a flow. The sender is the client, as it opens the connection.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use fullpipe_cc::{Duration, Instant, SavedParameters};
-use fullpipe_noq::TransportSettings;
+use fullpipe_noq::{Marks, TransportSettings};
+use fullpipe_noq_repairs::wire::{Invariants, Reader, V1};
 use fullpipe_path::{Ecn, IPV4_UDP_HEADER_BYTES};
 use fullpipe_report::observe::FlowSample;
 use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES};
 use fullpipe_traffic::{SenderStats, SentPacket, Stream, stream_seed};
 
 use super::end::{QuicEnd, StackClock};
-use super::stack::Stack;
+use super::stack::{Own, Stack};
 use crate::backend::RunError;
 use crate::backend::network::{Departure, RECEIVER, Read, SENDER, Seen, Stamp, Transport};
 use crate::backend::quic::identity::Identity;
@@ -25,11 +26,13 @@ pub(super) struct Ends<S: Stack> {
     saved: Option<SavedParameters>,
     segment: u64,
     settings: TransportSettings,
-    /// True if its packets ask for marks.
-    is_ecn: bool,
-    client: S::ClientConfig,
+    /// The codepoint of packets that ask for marks; not ECN-capable if none do.
+    ecn: Ecn,
+    tls: S::Tls,
+    /// The marks of connections of L4S of which nothing has left.
+    unopened: BTreeMap<u64, Marks>,
     /// The number of the next connection; the ID of its first packet is that.
-    opened: Arc<AtomicU64>,
+    opened: u64,
     times: StackClock,
     ends: [QuicEnd<S>; 2],
     /// Counters of connections that were released.
@@ -47,8 +50,6 @@ impl<S: Stack> Ends<S> {
         identity: &Identity,
     ) -> Result<Self, RunError> {
         let server = S::server(identity, &settings, flow.cc.seed)?;
-        let opened = Arc::new(AtomicU64::new(0));
-        let client = S::client(identity, opened.clone())?;
         let end = |place: u64, server| {
             let seed = stream_seed(flow.cc.seed, Stream::Connection, u64::MAX - place);
             QuicEnd::new(seed, server, streams)
@@ -59,9 +60,10 @@ impl<S: Stack> Ends<S> {
             saved: flow.cc.resume,
             segment: u64::from(flow.cc.smss - OVERHEAD_BYTES),
             settings,
-            is_ecn: flow.ecn != Ecn::NotEct,
-            client,
-            opened,
+            ecn: flow.ecn,
+            tls: S::tls(identity)?,
+            unopened: BTreeMap::new(),
+            opened: 0,
             times: StackClock::start(),
             ends: [end(0, None), end(1, Some(Arc::new(server)))],
             gone: SenderStats::default(),
@@ -77,10 +79,35 @@ impl<S: Stack> Ends<S> {
         self.ends[SENDER].abandon(number);
     }
 
+    /// The codepoint of a datagram of the sender's, as a socket of L4S writes it below a stack that
+    /// knows ECT(0) alone. The receiver sends requests and acknowledgements, with CUBIC.
+    fn codepoint(&mut self, number: u64, ecn: Ecn, datagram: &[u8]) -> Ecn {
+        if let Some(marks) = self.unopened.remove(&number)
+            && is_initial_alone(datagram)
+        {
+            marks.first_leaves_without_ecn();
+            return Ecn::NotEct;
+        }
+        if ecn == Ecn::Ect0 { self.ecn } else { ecn }
+    }
+
     /// The sender's end of a connection.
     pub(super) fn connection(&self, number: u64) -> Option<&S::Connection> {
         self.ends[SENDER].peek(number)
     }
+}
+
+/// True for a datagram that is an Initial packet of version 1, and nothing else.
+fn is_initial_alone(datagram: &[u8]) -> bool {
+    let alone = || {
+        let header = Invariants::read(datagram)?;
+        let mut behind = Reader(header.rest);
+        // The token, and the packet behind its length (RFC 9000 section 17.2.2).
+        behind.with_length()?;
+        behind.with_length()?;
+        Some(header.version == V1 && header.first & 0x30 == 0 && behind.0.is_empty())
+    };
+    alone().unwrap_or(false)
 }
 
 impl<S: Stack> std::fmt::Debug for Ends<S> {
@@ -107,18 +134,24 @@ impl<S: Stack> Transport for Ends<S> {
     }
 
     fn connect(&mut self, now: Instant) -> Option<u64> {
-        let number = self.opened.load(Ordering::Relaxed);
+        let number = self.opened;
         let seed = match number {
             0 => self.seed,
             number => stream_seed(self.seed, Stream::Connection, number),
         };
-        let mut config = self.client.clone();
+        let marks = (self.ecn == Ecn::Ect1).then(Marks::default);
+        let tls = match &marks {
+            Some(marks) => S::hearing(self.tls.clone(), marks),
+            None => self.tls.clone(),
+        };
+        let mut config = S::client(tls, number);
         // One connection uses what another left, and no other one after it.
-        let saved = self.saved.take();
-        S::set_control(&mut config, &self.settings, self.cc, seed, saved);
+        self.unopened.extend(marks.clone().map(|marks| (number, marks)));
+        let own = Own { seed, saved: self.saved.take(), marks };
+        S::set_control(&mut config, &self.settings, self.cc, own);
         let now = self.times.of(now);
         self.ends[SENDER].connect(now, number, config, SERVER_NAME)?;
-        self.opened.store(number + 1, Ordering::Relaxed);
+        self.opened += 1;
         Some(number)
     }
 
@@ -171,6 +204,7 @@ impl<S: Stack> Transport for Ends<S> {
 
     fn transmit(&mut self, now: Instant, end: usize, out: &mut Vec<u8>) -> Option<Departure> {
         let (number, ecn) = self.ends[end].transmit(self.times.of(now), out)?;
+        let ecn = if end == SENDER { self.codepoint(number, ecn, out) } else { ecn };
         if end == SENDER {
             let bytes = u32::try_from(out.len()).unwrap_or(u32::MAX);
             self.newest_packet = Some(SentPacket { number: self.left, bytes, sent: now });
@@ -178,7 +212,7 @@ impl<S: Stack> Transport for Ends<S> {
         }
         Some(Departure {
             wire_bytes: out.len() as u32 + IPV4_UDP_HEADER_BYTES,
-            ecn: if self.is_ecn { ecn } else { Ecn::NotEct },
+            ecn: if self.ecn == Ecn::NotEct { Ecn::NotEct } else { ecn },
             connection: number as u32,
         })
     }

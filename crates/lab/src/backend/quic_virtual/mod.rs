@@ -11,11 +11,14 @@ mod one_flow;
 #[cfg(feature = "quinn")]
 mod quinn;
 mod stack;
+#[cfg(test)]
+mod tests;
 
 use std::marker::PhantomData;
 
-use fullpipe_cc::{Algorithm, Duration};
+use fullpipe_cc::{Algorithm, Controller, Duration, Instant};
 use fullpipe_noq::TransportSettings;
+use fullpipe_path::Ecn;
 use fullpipe_report::observe::Observations;
 use fullpipe_scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
 use fullpipe_traffic::Application;
@@ -66,7 +69,9 @@ impl<S: Stack> Backend for QuicVirtual<S> {
     fn has(&self, feature: &Feature) -> bool {
         match feature {
             Feature::Transport(protocol) => *protocol == Protocol::Quic,
-            Feature::Setting(name) => matches!(*name, "extra_rtt" | "jitter" | "resume"),
+            Feature::Setting(name) => {
+                matches!(*name, "ecn" | "extra_rtt" | "jitter" | "resume")
+            }
             // Its handshake gives up where those in real time do.
             Feature::Program | Feature::LongPath | Feature::Graph => false,
             Feature::Algorithm(_)
@@ -94,15 +99,21 @@ impl<S: Stack> Backend for QuicVirtual<S> {
             |cc: Algorithm| !matches!(cc, Algorithm::Cubic | Algorithm::Reno | Algorithm::Prague);
         let resumes =
             |cc: Cc| cc.algorithm().is_some_and(|own| S::RESUMES_WITHOUT_MODEL || has_model(own));
-        let flows = scenario.flows.iter().zip(&scenario.config.flows);
-        let mut deaf =
-            flows.filter(|(flow, config)| config.cc.resume.is_some() && !resumes(flow.cc));
-        deaf.next().map_or(Ok(()), |(flow, _)| {
-            let (cc, stack) = (flow.cc, S::NAME);
-            Err(RunError::Scenario(format!(
-                "{cc} does not resume over {stack}; take resume out, or write bbr3 or --backend sim"
-            )))
-        })
+        let stack = S::NAME;
+        for (flow, config) in scenario.flows.iter().zip(&scenario.config.flows) {
+            let cc = flow.cc;
+            if config.cc.resume.is_some() && !resumes(cc) {
+                return Err(RunError::Scenario(format!(
+                    "{cc} does not resume over {stack}; take resume out, or write bbr3 or --backend sim"
+                )));
+            }
+            if config.ecn == Ecn::Ect1 && cc.algorithm().is_none() {
+                return Err(RunError::Scenario(format!(
+                    "{cc} takes a mark of L4S for a loss; write ecn = \"classic\", or prague or bbr3"
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
@@ -133,7 +144,14 @@ impl<S: Stack> Backend for QuicVirtual<S> {
                     streams(&path, flow.direction)
                 }
             };
-            Ends::<S>::new(flow, cc, transport, streams, &identity)
+            let mut flow = *flow;
+            let ours = scenario.flows.get(i).and_then(|flow| flow.cc.algorithm());
+            if ours
+                .is_some_and(|ours| !Controller::new(ours, flow.cc, Instant::default()).wants_ecn())
+            {
+                flow.ecn = Ecn::NotEct;
+            }
+            Ends::<S>::new(&flow, cc, transport, streams, &identity)
         })?;
         virtual_time::run(scenario, &mut network, request)
     }

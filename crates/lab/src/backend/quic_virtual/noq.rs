@@ -3,24 +3,24 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use fullpipe_cc::{Algorithm, Duration, Rate, SavedParameters, Snapshot};
-use fullpipe_noq::{CongestionControl, NoqController, TransportSettings, controllers_resuming};
+use fullpipe_cc::{Algorithm, Duration, Rate, Snapshot};
+use fullpipe_noq::{CongestionControl, Controllers, Marks, NoqController, TransportSettings};
+use fullpipe_noq_repairs::l4s_client;
 use fullpipe_path::Ecn;
 use fullpipe_report::observe::FlowSample;
 use fullpipe_scenario::Cc;
 use fullpipe_traffic::SenderStats;
 use noq_proto::{
-    ClientConfig, Connection, ConnectionId, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig,
-    FourTuple, PathId, ServerConfig, StreamId, Transmit,
+    ClientConfig, Connection, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, FourTuple,
+    PathId, ServerConfig, StreamId, Transmit,
 };
 
 use super::end::PEER;
 use super::foreign::{self, Gap};
-use super::stack::{Arrival, BATCH, Batch, Leave, News, Stack, alike};
+use super::stack::{Arrival, BATCH, Batch, Leave, News, Own, Stack, alike};
 use crate::backend::RunError;
 use crate::backend::quic::identity::{Identity, certificate};
 use crate::backend::quic::noq::counters;
@@ -60,25 +60,22 @@ impl Stack for Noq {
         Ok(server)
     }
 
-    fn client(identity: &Identity, number: Arc<AtomicU64>) -> Result<ClientConfig, RunError> {
-        let mut client =
-            ClientConfig::with_root_certificates(identity.roots()).map_err(certificate)?;
-        client.initial_dst_cid_provider(Arc::new(move || {
-            ConnectionId::new(&number.load(Ordering::Relaxed).to_be_bytes())
-        }));
-        Ok(client)
-    }
-
     fn set_control(
         client: &mut ClientConfig,
         settings: &TransportSettings,
         control: CongestionControl,
-        seed: u64,
-        saved: Option<SavedParameters>,
+        own: Own,
     ) {
-        let mut config = settings.noq(control, seed);
-        if let Some(saved) = saved {
-            config.congestion_controller_factory(controllers_resuming(control, seed, saved));
+        let mut config = settings.noq(control, own.seed);
+        if let CongestionControl::Fullpipe(ours) = control {
+            let mut controllers = Controllers::new(ours, own.seed);
+            if let Some(saved) = own.saved {
+                controllers = controllers.resuming(saved);
+            }
+            if let Some(marks) = own.marks {
+                controllers = controllers.hearing(marks);
+            }
+            config.congestion_controller_factory(Arc::new(controllers));
         }
         client.transport_config(Arc::new(config));
     }

@@ -4,26 +4,25 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use fullpipe_cc::{SavedParameters, Snapshot};
-use fullpipe_noq::TransportSettings;
+use fullpipe_cc::Snapshot;
+use fullpipe_noq::{Marks, TransportSettings};
 use fullpipe_path::Ecn;
-use fullpipe_quinn::{Pacing, Permit, QuinnController, controllers_resuming};
+use fullpipe_quinn::{Controllers, Pacing, Permit, QuinnController, l4s_client};
 use fullpipe_report::observe::FlowSample;
 use fullpipe_scenario::Cc;
 use fullpipe_traffic::SenderStats;
-use quinn_proto::congestion::Bbr;
+use quinn_proto::congestion::{Bbr, ControllerFactory};
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionId, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig,
-    ServerConfig, StreamId, Transmit,
+    ClientConfig, Connection, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, ServerConfig,
+    StreamId, Transmit,
 };
 
 use super::end::PEER;
 use super::foreign::{self, Gap};
-use super::stack::{Arrival, BATCH, Batch, Leave, News, Stack, alike};
+use super::stack::{Arrival, BATCH, Batch, Leave, News, Own, Stack, alike};
 use crate::backend::RunError;
 use crate::backend::quic::identity::{Identity, certificate};
 use crate::backend::quic::quinn::{controllers, counters, receiving, sending};
@@ -58,25 +57,19 @@ impl Stack for Quinn {
         Ok(server)
     }
 
-    fn client(identity: &Identity, number: Arc<AtomicU64>) -> Result<ClientConfig, RunError> {
-        let mut client =
-            ClientConfig::with_root_certificates(identity.roots()).map_err(certificate)?;
-        client.initial_dst_cid_provider(Arc::new(move || {
-            ConnectionId::new(&number.load(Ordering::Relaxed).to_be_bytes())
-        }));
-        Ok(client)
-    }
-
-    fn set_control(
-        client: &mut ClientConfig,
-        settings: &TransportSettings,
-        cc: Cc,
-        seed: u64,
-        saved: Option<SavedParameters>,
-    ) {
-        let controllers = match (cc.algorithm(), saved) {
-            (Some(ours), Some(saved)) => Some(controllers_resuming(ours, seed, saved)),
-            _ => controllers(cc, seed),
+    fn set_control(client: &mut ClientConfig, settings: &TransportSettings, cc: Cc, own: Own) {
+        let controllers: Option<Arc<dyn ControllerFactory + Send + Sync>> = match cc.algorithm() {
+            Some(ours) => {
+                let mut controllers = Controllers::new(ours, own.seed);
+                if let Some(saved) = own.saved {
+                    controllers = controllers.resuming(saved);
+                }
+                if let Some(marks) = own.marks {
+                    controllers = controllers.hearing(marks);
+                }
+                Some(Arc::new(controllers))
+            }
+            None => controllers(cc, own.seed),
         };
         // One that does not run here is not let in by `control`.
         if let Some(controllers) = controllers {

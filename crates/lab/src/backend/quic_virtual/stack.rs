@@ -4,12 +4,11 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use bytes::Bytes;
 use fullpipe_cc::{SavedParameters, Snapshot};
-use fullpipe_noq::TransportSettings;
+use fullpipe_noq::{Marks, TransportSettings};
 use fullpipe_path::Ecn;
 use fullpipe_report::observe::FlowSample;
 use fullpipe_scenario::Cc;
@@ -26,8 +25,10 @@ pub(in crate::backend) trait Stack: Sized + Send + Sync + 'static {
 
     type Endpoint;
     type Connection;
-    type ClientConfig: Clone;
+    type ClientConfig;
     type ServerConfig;
+    /// TLS of a flow's clients.
+    type Tls: Clone + Send;
     /// Names a connection to its endpoint.
     type Handle: Copy + Eq + std::hash::Hash;
     /// The part of a datagram that is a connection's.
@@ -56,16 +57,19 @@ pub(in crate::backend) trait Stack: Sized + Send + Sync + 'static {
         settings: &TransportSettings,
         seed: u64,
     ) -> Result<Self::ServerConfig, RunError>;
-    /// The configuration of a flow's clients. The ID of a connection's first packet is `number`.
-    fn client(identity: &Identity, number: Arc<AtomicU64>) -> Result<Self::ClientConfig, RunError>;
-    /// Sets a client's congestion control, with the seed of what it draws and the parameters that an
-    /// earlier connection left. The stack's own algorithms take none.
+    /// TLS of a flow's clients.
+    fn tls(identity: &Identity) -> Result<Self::Tls, RunError>;
+    /// TLS of one connection of L4S, which puts what its peer counts into `marks`.
+    fn hearing(tls: Self::Tls, marks: &Marks) -> Self::Tls;
+    /// The configuration of a connection's client, without its congestion control. The ID of the
+    /// first packet is `number`.
+    fn client(tls: Self::Tls, number: u64) -> Self::ClientConfig;
+    /// Sets a client's congestion control.
     fn set_control(
         client: &mut Self::ClientConfig,
         settings: &TransportSettings,
         control: Self::Control,
-        seed: u64,
-        saved: Option<SavedParameters>,
+        own: Own,
     );
 
     /// An endpoint; `seed` determines the randomness of its connections.
@@ -145,6 +149,17 @@ pub(in crate::backend) trait Stack: Sized + Send + Sync + 'static {
     fn view(connection: &Self::Connection, view: &mut Self::View) -> Result<Snapshot, RunError>;
 }
 
+/// The part of a congestion control that is one connection's. The stack's own algorithms take
+/// nothing of it.
+pub(in crate::backend) struct Own {
+    /// The seed of what it draws.
+    pub(super) seed: u64,
+    /// Parameters that an earlier connection left.
+    pub(super) saved: Option<SavedParameters>,
+    /// The marks that are counted, of a connection of L4S.
+    pub(super) marks: Option<Marks>,
+}
+
 /// A datagram's meaning to an endpoint.
 pub(in crate::backend) enum Arrival<S: Stack> {
     Of(S::Handle, S::Event),
@@ -193,6 +208,25 @@ macro_rules! alike {
         type Event = $proto::ConnectionEvent;
         type Incoming = $proto::Incoming;
         type StreamId = $proto::StreamId;
+        type Tls = Arc<dyn $proto::crypto::ClientConfig>;
+
+        fn tls(identity: &Identity) -> Result<Self::Tls, RunError> {
+            use $proto::crypto::rustls::QuicClientConfig;
+            let config = QuicClientConfig::try_from(identity.client()?).map_err(certificate)?;
+            Ok(Arc::new(config))
+        }
+
+        fn hearing(tls: Self::Tls, marks: &Marks) -> Self::Tls {
+            l4s_client(tls, marks)
+        }
+
+        fn client(tls: Self::Tls, number: u64) -> Self::ClientConfig {
+            let mut client = Self::ClientConfig::new(tls);
+            client.initial_dst_cid_provider(Arc::new(move || {
+                $proto::ConnectionId::new(&number.to_be_bytes())
+            }));
+            client
+        }
 
         fn connect(
             endpoint: &mut Self::Endpoint,

@@ -110,11 +110,11 @@ mod tests {
             connection.on_read(bytes, |written| times.push(written.as_nanos()));
             times
         };
-        assert_eq!(heard(&mut connection, 99), []);
+        assert_eq!(heard(&mut connection, 99), [0; 0]);
         assert_eq!(heard(&mut connection, 1), [1]);
         // The last piece of a write is what is left of it.
         assert_eq!(heard(&mut connection, 150), [1, 1]);
-        assert_eq!(heard(&mut connection, 9), []);
+        assert_eq!(heard(&mut connection, 9), [0; 0]);
         assert_eq!(heard(&mut connection, 1), [3]);
         assert!(connection.stamps.is_empty());
     }

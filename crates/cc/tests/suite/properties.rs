@@ -32,7 +32,7 @@ fn quiet_events() -> impl Strategy<Value = Vec<Event>> {
     let ack = (0..16_u8, step, marks).prop_map(|(count, step, marks)| Event::Ack {
         from: 0,
         count,
-        flags: step << 5 | marks,
+        flags: (step << 5) | marks,
     });
     let any_event = any::<[u8; 4]>().prop_map(Event::decode);
     prop::collection::vec(prop_oneof![20 => send, 20 => ack, 1 => any_event], 0..250)
@@ -122,7 +122,7 @@ proptest! {
         events in quiet_events(),
     ) {
         // A paced sender with the usual initial window.
-        let start = [0x40 | clock % 2, window & 0b1111_1000, smss];
+        let start = [0x40 | (clock % 2), window & 0b1111_1000, smss];
         hold(true, start, &events, &Property::ALL);
     }
 }

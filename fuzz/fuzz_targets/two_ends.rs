@@ -5,6 +5,10 @@
 
 use libfuzzer_sys::fuzz_target;
 
+// Bytes that the network changes would reach the application.
+#[cfg(fuzzing)]
+compile_error!("smoltcp looks at no checksum in a build for fuzzing: give --no-cfg-fuzzing");
+
 #[path = "../../crates/tcp/tests/common/mod.rs"]
 mod common;
 #[path = "../../crates/tcp/tests/input/mod.rs"]

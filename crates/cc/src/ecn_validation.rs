@@ -229,6 +229,26 @@ mod tests {
         }
     }
 
+    /// The network may have doubled the packets of one.
+    #[test]
+    fn fewer_counted_questions_do_not_end_it() {
+        for wrong in 0..=QUESTIONS {
+            let mut counted = 0;
+            let change = |_, field| {
+                if field == Field::NotEct && counted < 2 * wrong {
+                    counted += 1;
+                    return Field::Ce;
+                }
+                mark(field)
+            };
+            let (without, validation) = after(100, 2, change);
+            assert_eq!(validation.has_failed(), wrong == QUESTIONS, "{wrong}");
+            if wrong < QUESTIONS {
+                assert_eq!(without, 2 * u64::from(wrong + 1), "{wrong}, and an honest one");
+            }
+        }
+    }
+
     #[test]
     fn a_router_that_clears_the_field_after_a_question_is_noticed() {
         let change = |pn, field| if pn < 200 { mark(field) } else { Field::NotEct };

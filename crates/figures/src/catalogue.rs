@@ -1,8 +1,8 @@
 //! The list of figures.
 
 use super::{
-    Figure, File, access, adaptive, aggregation, amendments, asymptotes, fairness, interop, loss,
-    nsperf, quiche, rfc9743, smoltcp, startup, wan,
+    Figure, File, access, adaptive, aggregation, amendments, asymptotes, fairness, interop, l4s,
+    loss, media, nsperf, quiche, resume, rfc9743, smoltcp, startup, swift, wan,
 };
 
 const PAPER: &str = "Cardwell et al., BBR: Congestion-Based Congestion Control, 2017";
@@ -25,7 +25,7 @@ macro_rules! file {
 }
 
 /// Every figure, in the order in which they are told.
-pub static FIGURES: [Figure; 26] = [
+pub static FIGURES: [Figure; 30] = [
     Figure {
         name: "fig1",
         title: "Delivery rate and RTT follow the two asymptotes",
@@ -233,5 +233,33 @@ pub static FIGURES: [Figure; 26] = [
             file!("bbr3x/", "amendments-beside-cubic"),
         ],
         draw: amendments::amendments,
+    },
+    Figure {
+        name: "swift",
+        title: "bbr-swift: 10 to 1000 senders at once",
+        source: "docs/bbr-swift.md",
+        files: &[file!("swift")],
+        draw: swift::swift,
+    },
+    Figure {
+        name: "l4s",
+        title: "L4S: queues, and Prague beside CUBIC",
+        source: "docs/l4s.md",
+        files: &[file!("l4s/", "alone"), file!("l4s/", "beside-cubic")],
+        draw: l4s::l4s,
+    },
+    Figure {
+        name: "resume",
+        title: "Careful Resume: 1 MB over 600 ms",
+        source: "RFC 9959",
+        files: &[file!("careful-resume/", "known-path")],
+        draw: resume::resume,
+    },
+    Figure {
+        name: "media",
+        title: "Live media on a link that becomes slower and faster",
+        source: "docs/media.md",
+        files: &[file!("media/", "adaptive")],
+        draw: media::media,
     },
 ];

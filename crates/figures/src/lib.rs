@@ -16,15 +16,19 @@ mod fairness;
 mod interop;
 #[cfg(all(feature = "transports", target_os = "linux"))]
 pub mod kernel;
+mod l4s;
 mod loss;
+mod media;
 mod nsperf;
 pub mod page;
 mod quiche;
+mod resume;
 mod rfc9743;
 mod run;
 mod runs;
 mod smoltcp;
 mod startup;
+mod swift;
 mod wan;
 
 use serde::Serialize;

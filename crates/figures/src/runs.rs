@@ -132,6 +132,19 @@ impl<'a> FigureRun<'a> {
         points.into_iter().map(|(t, sum, n)| (t, sum / n)).collect()
     }
 
+    /// Megabytes that a flow's receiver has read, over time, to the end of the run.
+    pub(super) fn read_line(self, flow: usize) -> Vec<(f64, f64)> {
+        let (mut before_s, mut megabytes) = (0.0, 0.0);
+        let mut points = vec![(0.0, 0.0)];
+        for row in self.rows(flow) {
+            megabytes += row.goodput_mbps * (row.t_s - before_s) / 8.0;
+            before_s = row.t_s;
+            points.push((row.t_s, megabytes));
+        }
+        points.push((self.figure("elapsed_s"), self.of_flow(flow, "completed_bytes") / 1e6));
+        points
+    }
+
     /// From `from` on, in seconds, until its flows have converged on a path of this round trip.
     pub(super) fn convergence_s(self, from: f64, rtt_s: f64) -> Option<f64> {
         self.0.convergence_s(from, rtt_s)

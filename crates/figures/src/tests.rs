@@ -170,6 +170,108 @@ fn what_runs_over_quic_says_what_it_leaves_out() {
     assert_eq!(shorter("fig4"), None);
 }
 
+/// A panel's points by the names of their lines; all are numbers.
+fn points(panel: &fullpipe_report::output::plot::Panel) -> Vec<(&str, Vec<(f64, f64)>)> {
+    let of = |line: &fullpipe_report::output::plot::Line| -> Vec<(f64, f64)> {
+        line.x.iter().copied().zip(line.y.iter().copied()).collect()
+    };
+    let lines: Vec<_> = panel.lines.iter().map(|line| (line.name.as_str(), of(line))).collect();
+    for (name, points) in &lines {
+        assert!(!points.is_empty(), "{name} of {}", panel.title);
+        assert!(points.iter().all(|(x, y)| x.is_finite() && y.is_finite()), "{name}: {points:?}");
+    }
+    lines
+}
+
+#[test]
+fn a_port_with_many_senders_is_drawn_over_their_number() {
+    let result = result("swift", false).expect("a result");
+    assert!(result.seen, "{}", result.figure);
+    let [goodput, dropped, queue] = &result.drawing.panels[..] else { panic!("three panels") };
+    let names = ["bbr-swift", "bbr3", "bbr3-linux with ECN", "cubic"];
+    for panel in [goodput, dropped, queue] {
+        let lines = points(panel);
+        assert_eq!(lines.iter().map(|(name, _)| *name).collect::<Vec<_>>(), names);
+        for (_, line) in lines {
+            assert_eq!(
+                line.iter().map(|(x, _)| *x).collect::<Vec<_>>(),
+                [10.0, 30.0, 100.0, 300.0, 1000.0]
+            );
+        }
+    }
+    let last = |panel, line: usize| points(panel)[line].1[4].1;
+    // In Gbit/s of 100, in % and in us: of the buffer of 320.
+    assert!((90.0..100.0).contains(&last(goodput, 0)));
+    assert!(last(dropped, 0) == 0.0 && last(dropped, 1) > 10.0);
+    assert!(last(queue, 0) < 160.0 && (310.0..330.0).contains(&last(queue, 1)));
+    assert_eq!(result.drawing.tables[0].rows.len(), 6);
+}
+
+#[test]
+fn the_queues_and_shares_of_l4s_are_drawn_over_the_round_trip() {
+    let result = result("l4s", false).expect("a result");
+    assert!(result.seen, "{}", result.figure);
+    let [queue, shares, beside] = &result.drawing.panels[..] else { panic!("three panels") };
+    let queue = points(queue);
+    assert_eq!(
+        queue.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        ["prague", "bbr3", "bbr3x", "bbr3-linux"]
+    );
+    assert!(queue[0].1.iter().all(|(_, ms)| *ms < 2.0), "{queue:?}");
+    // Over 50 ms bbr3-linux counts no marks.
+    assert!(queue[3].1[2].1 > 10.0, "{queue:?}");
+    for (name, line) in &points(shares)[..2] {
+        assert!(name.ends_with(" Mbit/s"), "{name}");
+        assert_eq!(line.iter().map(|(x, _)| *x).collect::<Vec<_>>(), [5.0, 10.0, 20.0, 50.0]);
+        assert!(line.iter().all(|(_, share)| (30.0..70.0).contains(share)), "{line:?}");
+    }
+    assert!(points(beside).iter().all(|(_, line)| line.iter().all(|(_, ms)| *ms < 2.0)));
+    assert_eq!(result.drawing.tables.len(), 5);
+}
+
+#[test]
+fn a_megabyte_is_read_in_less_than_half_of_the_time_with_saved_parameters() {
+    let result = result("resume", false).expect("a result");
+    assert!(result.seen, "{}", result.figure);
+    let lines = points(&result.drawing.panels[0]);
+    assert_eq!(lines.len(), 4);
+    for (_, line) in &lines {
+        assert!(line.is_sorted_by(|a, b| a.0 <= b.0 && a.1 <= b.1 + 1e-9), "{line:?}");
+        // The last row of the series is less than an interval before the last byte.
+        assert!(line[line.len() - 2].1 > 0.8, "{line:?}");
+        assert_eq!(line.last().map(|(_, megabytes)| *megabytes), Some(1.0));
+    }
+    let end = |line: usize| lines[line].1.last().map_or(f64::NAN, |(t_s, _)| *t_s);
+    for pair in [0, 2] {
+        assert!(lines[pair + 1].0.ends_with(" resuming"));
+        assert!(end(pair + 1) < end(pair) / 2.0, "{} {}", end(pair + 1), end(pair));
+    }
+}
+
+#[test]
+fn what_an_encoder_makes_is_drawn_beside_the_link() {
+    let result = result("media", false).expect("a result");
+    assert!(result.as_known, "{}", result.detail);
+    let [read, believed, rtt, late] = &result.drawing.panels[..] else { panic!("four panels") };
+    let read = points(read);
+    assert_eq!(
+        read.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        ["bbr3", "bbr3x", "bbr1", "cubic", "the link"]
+    );
+    let at = |line: &[(f64, f64)], t_s| line.iter().rfind(|(x, _)| *x <= t_s).expect("a point").1;
+    for (name, line) in &read[..4] {
+        let [fast, slow, again] = [18.0, 38.0, 58.0].map(|t_s| at(line, t_s));
+        assert!(fast > 5.0 && slow < 4.0 && again > 5.0, "{name}: {fast} {slow} {again}");
+    }
+    assert_eq!([18.0, 38.0, 58.0].map(|t_s| at(&read[4].1, t_s)), [10.0, 4.0, 10.0]);
+    let names: Vec<&str> = points(believed).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["bbr3", "bbr3x", "bbr1", "the link"], "cubic has no estimate of it");
+    assert_eq!(points(rtt).len(), 4);
+    assert_eq!(late.names, ["bbr3", "bbr3x", "bbr1", "cubic"]);
+    // More than the round trip of the empty path.
+    assert!(points(late)[0].1.iter().all(|(_, ms)| *ms > 40.0));
+}
+
 #[test]
 fn each_figure_that_draws_has_a_file() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -28,7 +28,7 @@ pub(crate) struct Flow {
     /// The longest time without an ACK of data.
     longest_silence: Duration,
     last_ack: Instant,
-    config: Config,
+    pub(super) config: Config,
     legal: bool,
     /// Marked lost; may arrive after all.
     lost: Vec<PacketState>,
@@ -78,6 +78,9 @@ impl Flow {
             last: Last::Other,
         };
         flow.raise_bound(flow.highest_floor());
+        if start.jumps {
+            flow.cross_known_path();
+        }
         flow
     }
 
@@ -93,6 +96,14 @@ impl Flow {
 
     /// One event.
     pub(crate) fn step(&mut self, event: Event) {
+        eprintln!(
+            "XX {} phase={:?} failed={} state={:?} ecn={}",
+            self.cc.algorithm(),
+            self.cc.resume_phase(),
+            self.cc.saved_parameters_failed(),
+            self.cc.snapshot().state,
+            self.config.ecn
+        );
         self.last = Last::Other;
         match event {
             Event::Send { size, count, wait } => self.send_allowed(size, count, wait),
@@ -117,6 +128,12 @@ impl Flow {
             Event::AtOnce { lost, sent, acked } => self.act_at_once(lost, sent, acked),
             Event::Everything { nth_acked, nth_lost, flags } => {
                 self.report_everything(nth_acked, nth_lost, flags);
+            }
+            Event::Ask { exponent, mantissa, fills } => self.ask(exponent, mantissa, fills),
+            Event::Distrust { shift } => self.distrust_window(shift),
+            Event::OwnTimer { what, count, late } => self.keep_own_timer(what, count, late),
+            Event::Cumulative { count, exponent, is_repair } => {
+                self.ack_cumulatively(count, exponent, is_repair);
             }
             Event::Illegal { .. } if self.legal => {}
             Event::Illegal { what, which } => self.misbehave(what, which),

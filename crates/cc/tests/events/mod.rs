@@ -8,9 +8,11 @@ mod combined;
 mod flow;
 pub(crate) mod liveness;
 mod property;
+mod seldom;
 
 use fullpipe_cc::{
     Algorithm, Config, CubicRules, Duration, Gain, Instant, Rate, SavedParameters, StartupGains,
+    SwiftOptions,
 };
 
 pub(crate) use flow::Flow;
@@ -90,6 +92,28 @@ pub(crate) enum Event {
         nth_lost: u8,
         flags: u8,
     },
+    /// The application asks for a probe of the bandwidth.
+    Ask {
+        exponent: u8,
+        mantissa: u8,
+        fills: bool,
+    },
+    /// The transport trusts a part of the window after idleness.
+    Distrust {
+        shift: u8,
+    },
+    /// A pacing timer of the transport's own, or other wishes for ACKs.
+    OwnTimer {
+        what: u8,
+        count: u8,
+        late: u8,
+    },
+    /// An ACK of which the newest packet alone is known.
+    Cumulative {
+        count: u8,
+        exponent: u8,
+        is_repair: bool,
+    },
     /// Something that no transport should do.
     Illegal {
         what: u8,
@@ -107,6 +131,10 @@ impl Event {
             239..=241 => return Self::Restart { exponent: a, is_told: c % 4 != 0, count: b },
             242..=244 => return Self::AtOnce { lost: a, sent: b, acked: c },
             245..=248 => return Self::Everything { nth_acked: a, nth_lost: b, flags: c },
+            249 => return Self::Ask { exponent: a, mantissa: b, fills: c % 2 == 0 },
+            250 => return Self::Distrust { shift: a },
+            251 => return Self::OwnTimer { what: a, count: b, late: c },
+            252 => return Self::Cumulative { count: a, exponent: b, is_repair: c % 4 == 0 },
             _ => {}
         }
         match kind % 32 {
@@ -136,6 +164,8 @@ pub(crate) struct Start {
     pub(crate) now: Instant,
     /// True if events that no transport should produce are left out.
     pub(crate) legal: bool,
+    /// True if the events find a connection that resumes in the middle of its jump.
+    pub(crate) jumps: bool,
 }
 
 /// The parameters of a path like those of the events.
@@ -149,6 +179,8 @@ impl Start {
         legal: bool,
         [clock, window, smss]: [u8; 3],
     ) -> Self {
+        // No input from before begins with these.
+        let jumps = (0x40..0x60).contains(&clock);
         let now = match clock % 4 {
             0 => 1,
             1 => 0,
@@ -169,10 +201,26 @@ impl Start {
             startup_gains: (window & 32 == 0)
                 .then_some(StartupGains { pacing: Gain::percent(289), cwnd: Gain::percent(289) }),
             ecn: window & 16 == 0,
-            resume: (window >= 0xc0).then_some(RESUME),
+            resume: (window >= 0xc0 || jumps).then_some(RESUME),
             ..Config::new(1)
         };
-        Self { algorithm, config, now: Instant::from_nanos(now), legal }
+        // The options that the others leave as they are. No input from before begins with these.
+        let config = if smss < 232 {
+            config
+        } else {
+            Config {
+                handshake_rtt: Some(Duration::from_millis(20)),
+                max_pacing_rate: Some(Rate::from_bits_per_sec(100_000_000)),
+                pacing_granularity: Duration::ZERO,
+                prague_classic_fallback: false,
+                swift: SwiftOptions {
+                    base_target: Duration::from_secs(4),
+                    ..SwiftOptions::DATA_CENTER
+                },
+                ..config
+            }
+        };
+        Self { algorithm, config, now: Instant::from_nanos(now), legal, jumps }
     }
 }
 
@@ -195,15 +243,6 @@ pub(crate) fn replay(input: &[u8]) {
 /// [`replay`] without the test of liveness, which takes a hundred times as long as the history.
 /// Returns the flow and the fate of what it has in flight, if the history was legal.
 pub(crate) fn replay_history(input: &[u8]) -> Option<(Flow, liveness::Fate)> {
-    const ALWAYS: [Property; 5] = [
-        Property::WindowFloor,
-        Property::WindowBound,
-        Property::PacingRate,
-        Property::SendQuantum,
-        Property::Departure,
-    ];
-    const LEGAL: [Property; 2] = [Property::Volumes, Property::Inflight];
-
     let ([choice, fate, start @ ..], rest) = input.split_first_chunk::<5>()?;
     let legal = choice.is_multiple_of(2);
     // Those that came later are chosen by values that only repeated others: inputs that were found
@@ -221,10 +260,10 @@ pub(crate) fn replay_history(input: &[u8]) -> Option<(Flow, liveness::Fate)> {
 
     let mut flow = Flow::new(&Start::decode(algorithm, legal, *start));
     if legal {
-        flow.run(&events, &[&ALWAYS[..], &LEGAL[..]].concat());
+        flow.run(&events, &Property::ALL);
         Some((flow, liveness::Fate::decode(*fate)))
     } else {
-        flow.run(&events, &ALWAYS);
+        flow.run(&events, &Property::ALWAYS);
         None
     }
 }

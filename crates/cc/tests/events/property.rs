@@ -1,6 +1,6 @@
 //! Properties that must hold for a flow after each event.
 
-use fullpipe_cc::{Algorithm, PacketState, Rate, SendDecision};
+use fullpipe_cc::{Algorithm, Duration, PacketState, Rate, ResumePhase, SendDecision};
 
 use super::flow::{Flow, Last};
 
@@ -21,6 +21,33 @@ pub(crate) enum Property {
     Inflight,
     /// A wait that `can_send` demands ends, and then a packet may leave.
     Departure,
+    /// An estimate of the rate is one that may be sent, and saved parameters are of a path that
+    /// carried them.
+    Answers,
+}
+
+impl Property {
+    /// Those that hold whatever the transport does.
+    pub(crate) const ALWAYS: [Self; 6] = [
+        Self::WindowFloor,
+        Self::WindowBound,
+        Self::PacingRate,
+        Self::SendQuantum,
+        Self::Departure,
+        Self::Answers,
+    ];
+
+    /// Those that hold if the transport keeps the rules.
+    pub(crate) const ALL: [Self; 8] = [
+        Self::WindowFloor,
+        Self::WindowBound,
+        Self::PacingRate,
+        Self::SendQuantum,
+        Self::Departure,
+        Self::Answers,
+        Self::Volumes,
+        Self::Inflight,
+    ];
 }
 
 impl Flow {
@@ -43,6 +70,7 @@ impl Flow {
                 assert_eq!(self.cc.inflight(), sum, "C.inflight and what is outstanding");
             }
             Property::Departure => self.check_departure(),
+            Property::Answers => self.check_answers(),
         }
     }
 
@@ -87,6 +115,22 @@ impl Flow {
         assert_eq!(s.lost, self.lost_bytes, "C.lost");
         let once = s.delivered + s.lost - self.late_bytes;
         assert!(once <= self.sent_bytes, "{once} of {} sent", self.sent_bytes);
+    }
+
+    fn check_answers(&self) {
+        if let Some(estimate) = self.cc.send_rate_estimate() {
+            let most = self.config.max_pacing_rate.unwrap_or(Rate::MAX);
+            assert!(
+                estimate > Rate::ZERO && estimate <= most,
+                "an estimate of {estimate}: {self:?}"
+            );
+        }
+        if let Some(saved) = self.cc.saved_parameters() {
+            assert!(saved.cwnd > 0 && saved.rtt > Duration::ZERO, "{saved:?}: {self:?}");
+            let phase = self.cc.resume_phase();
+            let is_known = matches!(phase, None | Some(ResumePhase::Reconnaissance));
+            assert!(is_known, "{saved:?} are not validated in {phase:?}: {self:?}");
+        }
     }
 
     /// Asked on a copy, because the question itself notes a full window.

@@ -100,7 +100,8 @@ pub(super) fn cases(expectation: &Expectation, grid: &Grid) -> Vec<Case> {
     let lookup = Lookup::of(grid);
     let mut known = HashSet::new();
     let mut cases = Vec::new();
-    for (point, run) in grid.runs.iter().enumerate() {
+    for point in points(expectation, grid) {
+        let run = &grid.runs[point];
         // What tells this case from others: the runs in it, and the numbers of axes.
         let mut marks = Vec::new();
         let left = expectation.left.settle(&run.at, &lookup, &mut marks);
@@ -112,6 +113,33 @@ pub(super) fn cases(expectation: &Expectation, grid: &Grid) -> Vec<Case> {
         }
     }
     cases
+}
+
+/// The points of the grid, without those at which the expectation means the same as at an earlier
+/// one: they differ in axes alone of which it is free. Functions look at all points of such an axis
+/// each time.
+pub(super) fn points(expectation: &Expectation, grid: &Grid) -> Vec<usize> {
+    let (left, right) = (&expectation.left, &expectation.right);
+    let mut free: HashMap<&str, bool> = HashMap::new();
+    let mut known = HashSet::new();
+    let mut points = Vec::new();
+    for (point, run) in grid.runs.iter().enumerate() {
+        // An axis counts even if its value does not: a variant may be without it.
+        let key: Vec<(&str, Option<&str>)> = run
+            .at
+            .iter()
+            .map(|(axis, value)| {
+                let is_free = free
+                    .entry(axis)
+                    .or_insert_with(|| left.is_free_of(axis) && right.is_free_of(axis));
+                (axis.as_str(), (!*is_free).then_some(value.as_str()))
+            })
+            .collect();
+        if known.insert(key) {
+            points.push(point);
+        }
+    }
+    points
 }
 
 impl Expression {

@@ -97,6 +97,25 @@ fn a_function_takes_the_values_of_an_axis_together() {
     assert_eq!(judged("max(jain[bbr3] over rate) >= 0", values).at, []);
 }
 
+/// Each look of a function is as long as the axis: with one for each of its values, ten thousand
+/// seeds would be looked at ten thousand times.
+#[test]
+fn points_that_mean_the_same_are_looked_at_once() {
+    for (expect, points) in [
+        ("min(jain over cc, rate) >= 0", vec![0]),
+        ("min(jain over rate) >= 0", vec![0, 3]),
+        ("min(jain over rate=2mbit..4mbit) >= 0", vec![0, 3]),
+        ("min(jain[bbr3] over rate) >= 0", vec![0]),
+        ("jain[bbr3] >= 0", vec![0, 1, 2]),
+        ("jain >= min(jain over cc, rate)", vec![0, 1, 2, 3, 4, 5]),
+        ("min(jain over cc) / axis(rate) >= 0", vec![0, 1, 2]),
+        ("jain[rate=2mbit..4mbit] >= 0", vec![0, 1, 2, 3, 4, 5]),
+    ] {
+        let plan = grid(expect).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(check::points(&plan.expectations[0], &plan.grid), points, "{expect}");
+    }
+}
+
 #[test]
 fn a_pick_of_several_leaves_the_other_runs_out() {
     let v = judged("jain[bbr3, rate=2mbit..4mbit] <= 3", [9.0, 5.0, 3.0, 9.0, 9.0, 9.0]);

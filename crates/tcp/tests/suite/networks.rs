@@ -7,7 +7,7 @@
 //! `FUZZ_NETWORKS` says how many are run and `FUZZ_SEED` which; `FUZZ_NETWORK` is the number of the
 //! only one.
 
-use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
+use fullpipe_cc::{Algorithm, Duration, Instant, Rate, SavedParameters};
 use fullpipe_path::{ElementConfig, LossConfig, PathConfig, Probability, QueueLimit, Selection};
 use fullpipe_tcp::{Config, Connection, Info};
 use proptest::prelude::Rng;
@@ -23,7 +23,7 @@ const LATEST: Duration = Duration::from_secs(20_000);
 /// the tables of an endpoint.
 const APART: usize = (32 << 10) + size_of::<Connection>() + 4096;
 
-const ALGORITHMS: [Algorithm; 7] = [
+const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::Bbr3,
     Algorithm::Bbr3x,
     Algorithm::Bbr3Linux,
@@ -31,6 +31,8 @@ const ALGORITHMS: [Algorithm; 7] = [
     Algorithm::Bbr1,
     Algorithm::Cubic,
     Algorithm::Reno,
+    Algorithm::Prague,
+    Algorithm::BbrSwift,
 ];
 
 struct Dice(TestRng);
@@ -112,8 +114,13 @@ impl Dice {
     fn config(&mut self) -> Config {
         // A queue may hold no more than a packet of 1500 bytes.
         let mtu_discovery = !self.one_in(4);
+        let resume = self.one_in(3).then(|| SavedParameters {
+            cwnd: self.between(10_000, 10_000_000),
+            rtt: Duration::from_micros(self.between(1, 600_000)),
+        });
         Config {
-            algorithm: ALGORITHMS[self.below(7) as usize],
+            algorithm: ALGORITHMS[self.below(ALGORITHMS.len() as u64) as usize],
+            congestion: fullpipe_cc::Config { resume, ..Config::default().congestion },
             send_buffer: self.between(1, 300_000) as usize,
             receive_buffer: self.between(1, 300_000) as usize,
             initial_receive_buffer: self.between(1, 128 << 10) as usize,
@@ -145,7 +152,7 @@ fn disturb(dice: &mut Dice, net: &mut Net, limits: &mut [usize; 2]) {
         1 => net.apps[i].read_step = dice.between(100, 16_000) as usize,
         2 => net.ends[i].set_cork(net.now, handle, dice.one_in(2)),
         3 => {
-            let algorithm = ALGORITHMS[dice.below(7) as usize];
+            let algorithm = ALGORITHMS[dice.below(ALGORITHMS.len() as u64) as usize];
             net.ends[i].set_congestion(net.now, handle, algorithm);
         }
         4 => {

@@ -1,13 +1,15 @@
 //! Parts that the adapters of fullpipe's congestion control to QUIC stacks share: the batch of one
-//! ACK, the stack's clock, names of algorithms, and (feature `timers`) timers that are finer than
+//! ACK, the stack's clock, names of algorithms, a controller's begin and an onlooker's view of it, and (feature `timers`) timers that are finer than
 //! tokio's.
 #![forbid(unsafe_code)]
 
 mod batch;
 mod clock;
 mod names;
+mod paths;
 #[cfg(feature = "timers")]
 mod timer;
+mod view;
 
 pub use batch::Batch;
 pub use clock::Clock;
@@ -15,5 +17,7 @@ pub use names::{
     CongestionControl, NoqAlgorithm, UnknownCongestionControl, algorithm_by_name,
     register_algorithms,
 };
+pub use paths::PathConfigs;
 #[cfg(feature = "timers")]
 pub use timer::{Timer, Timers};
+pub use view::View;

@@ -2,15 +2,12 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-#[cfg(feature = "careful-resume")]
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use fullpipe_adapter::{CongestionControl, NoqAlgorithm};
+use fullpipe_adapter::{CongestionControl, NoqAlgorithm, PathConfigs};
+use fullpipe_cc::Config;
 #[cfg(feature = "careful-resume")]
 use fullpipe_cc::SavedParameters;
-use fullpipe_cc::{Algorithm, Config};
 use noq::congestion::{Bbr3Config, Controller, ControllerFactory, CubicConfig, NewRenoConfig};
 
 use crate::controller::NoqController;
@@ -29,7 +26,9 @@ pub fn controllers_with_seed(
     seed: u64,
 ) -> Arc<dyn ControllerFactory + Send + Sync> {
     match congestion.into() {
-        CongestionControl::Fullpipe(algorithm) => Arc::new(Factory::new(algorithm, seed)),
+        CongestionControl::Fullpipe(algorithm) => {
+            Arc::new(Factory(PathConfigs::new(algorithm, seed)))
+        }
         CongestionControl::Noq(NoqAlgorithm::Bbr3) => Arc::new(Bbr3Config::default()),
         CongestionControl::Noq(NoqAlgorithm::Cubic) => Arc::new(CubicConfig::default()),
         CongestionControl::Noq(NoqAlgorithm::NewReno) => Arc::new(NewRenoConfig::default()),
@@ -47,45 +46,19 @@ pub fn controllers_resuming(
 ) -> Arc<dyn ControllerFactory + Send + Sync> {
     match congestion.into() {
         CongestionControl::Fullpipe(algorithm) => {
-            Arc::new(Factory { saved: Mutex::new(Some(saved)), ..Factory::new(algorithm, seed) })
+            Arc::new(Factory(PathConfigs::resuming(algorithm, seed, saved)))
         }
         of_noq @ CongestionControl::Noq(_) => controllers_with_seed(of_noq, seed),
     }
 }
 
 #[derive(Debug)]
-struct Factory {
-    algorithm: Algorithm,
-    next_seed: AtomicU64,
-    /// For the first controller.
-    #[cfg(feature = "careful-resume")]
-    saved: Mutex<Option<SavedParameters>>,
-}
-
-impl Factory {
-    fn new(algorithm: Algorithm, seed: u64) -> Self {
-        Self {
-            algorithm,
-            next_seed: AtomicU64::new(seed),
-            #[cfg(feature = "careful-resume")]
-            saved: Mutex::default(),
-        }
-    }
-
-    fn config(&self) -> Config {
-        let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
-        Config {
-            // A panic while the lock was held leaves the value as it was.
-            #[cfg(feature = "careful-resume")]
-            resume: self.saved.lock().unwrap_or_else(PoisonError::into_inner).take(),
-            ..Config::new(seed)
-        }
-    }
-}
+struct Factory(PathConfigs);
 
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        Box::new(NoqController::new(self.algorithm, self.config(), now, current_mtu))
+        let (algorithm, config) = (self.0.algorithm(), self.0.next_config());
+        Box::new(NoqController::new(algorithm, config, now, current_mtu))
     }
 }
 

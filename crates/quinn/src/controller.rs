@@ -4,14 +4,12 @@ use std::any::Any;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-#[cfg(feature = "careful-resume")]
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use fullpipe_adapter::PathConfigs;
+use fullpipe_cc::{Algorithm, BandwidthProbe, Rate, Snapshot};
 #[cfg(feature = "careful-resume")]
-use fullpipe_cc::SavedParameters;
-use fullpipe_cc::{Algorithm, Config, Snapshot};
+use fullpipe_cc::{ResumePhase, SavedParameters};
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 // quinn has it in a signature of its trait and exports it nowhere.
 use quinn_proto::RttEstimator;
@@ -30,54 +28,28 @@ pub fn controllers_with_seed(
     algorithm: Algorithm,
     seed: u64,
 ) -> Arc<dyn ControllerFactory + Send + Sync> {
-    Arc::new(Factory::new(algorithm, seed))
+    Arc::new(Factory(PathConfigs::new(algorithm, seed)))
 }
 
 /// As [`controllers_with_seed`], for one connection over a path whose parameters an earlier one has
-/// left: Careful Resume, RFC 9959. The connection's first path alone begins with them.
+/// left ([`QuinnController::saved_parameters`]): Careful Resume, RFC 9959. The connection's first
+/// path alone begins with them.
 #[cfg(feature = "careful-resume")]
 pub fn controllers_resuming(
     algorithm: Algorithm,
     seed: u64,
     saved: SavedParameters,
 ) -> Arc<dyn ControllerFactory + Send + Sync> {
-    Arc::new(Factory { saved: Mutex::new(Some(saved)), ..Factory::new(algorithm, seed) })
+    Arc::new(Factory(PathConfigs::resuming(algorithm, seed, saved)))
 }
 
 #[derive(Debug)]
-struct Factory {
-    algorithm: Algorithm,
-    next_seed: AtomicU64,
-    /// For the first controller.
-    #[cfg(feature = "careful-resume")]
-    saved: Mutex<Option<SavedParameters>>,
-}
-
-impl Factory {
-    fn new(algorithm: Algorithm, seed: u64) -> Self {
-        Self {
-            algorithm,
-            next_seed: AtomicU64::new(seed),
-            #[cfg(feature = "careful-resume")]
-            saved: Mutex::default(),
-        }
-    }
-
-    fn config(&self) -> Config {
-        let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
-        Config {
-            // A panic while the lock was held leaves the value as it was.
-            #[cfg(feature = "careful-resume")]
-            resume: self.saved.lock().unwrap_or_else(PoisonError::into_inner).take(),
-            ..Config::new(seed)
-        }
-    }
-}
+struct Factory(PathConfigs);
 
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        let path = Path::new(self.algorithm, self.config(), now, current_mtu);
-        Box::new(QuinnController { path })
+        let (algorithm, config) = (self.0.algorithm(), self.0.next_config());
+        Box::new(QuinnController { path: Path::new(algorithm, config, now, current_mtu) })
     }
 }
 
@@ -89,12 +61,55 @@ pub struct QuinnController {
 impl QuinnController {
     /// All that the algorithm believes. On a clone from `congestion_state`: at that moment.
     pub fn snapshot(&self) -> Snapshot {
-        let mut state = self.path.lock();
-        state.close_batch();
-        match &state.at_clone {
-            Some(snapshot) => **snapshot,
-            None => state.core.snapshot(),
-        }
+        self.path.view().snapshot
+    }
+
+    /// Asks whether the path carries `target` at `now`: see
+    /// [`fullpipe_cc::Controller::probe_bandwidth`]. A clone from `congestion_state` passes it on to
+    /// the controller that the connection sends with, from any thread; a probe begins with the next
+    /// ACK. [`Snapshot::send_rate_estimate`] is the rate to plan with.
+    ///
+    /// ```
+    /// use std::time::Instant;
+    ///
+    /// use fullpipe_quinn::{BandwidthProbe, QuinnController, Rate};
+    ///
+    /// /// True if padding, or a higher quality, is to fill the flow up to `target` now.
+    /// fn wants_padding(connection: &quinn::Connection, target: Rate) -> bool {
+    ///     let controller = connection.congestion_state().into_any();
+    ///     let answer = match controller.downcast::<QuinnController>() {
+    ///         Ok(ours) => ours.probe_bandwidth(Instant::now(), target),
+    ///         Err(_) => return false, // one of quinn's own
+    ///     };
+    ///     answer == BandwidthProbe::Probing
+    /// }
+    /// ```
+    pub fn probe_bandwidth(&self, now: Instant, target: Rate) -> BandwidthProbe {
+        let path = Path::of_the_connection(&self.path);
+        let mut state = path.lock();
+        // An ACK may be half told; what is kept of it is the stack's to end.
+        let now = state.clock.of(now).max(state.clock.latest());
+        state.core.probe_bandwidth(now, target)
+    }
+
+    /// The parameters of this path for a later connection: see
+    /// [`fullpipe_cc::Controller::saved_parameters`].
+    #[cfg(feature = "careful-resume")]
+    pub fn saved_parameters(&self) -> Option<SavedParameters> {
+        self.path.view().saved
+    }
+
+    /// True if the path did not carry what it began with: see
+    /// [`fullpipe_cc::Controller::saved_parameters_failed`].
+    #[cfg(feature = "careful-resume")]
+    pub fn saved_parameters_failed(&self) -> bool {
+        self.path.view().has_failed
+    }
+
+    /// The phase of Careful Resume: see [`fullpipe_cc::Controller::resume_phase`].
+    #[cfg(feature = "careful-resume")]
+    pub fn resume_phase(&self) -> Option<ResumePhase> {
+        self.path.view().phase
     }
 }
 
@@ -191,8 +206,7 @@ impl Controller for QuinnController {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        let state = self.path.lock().on_a_new_path();
-        Box::new(Self { path: Path::of(state) })
+        Box::new(Self { path: Path::clone_of(&self.path) })
     }
 
     fn initial_window(&self) -> u64 {

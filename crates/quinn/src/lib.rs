@@ -11,8 +11,8 @@ mod socket;
 #[cfg(feature = "careful-resume")]
 pub use controller::controllers_resuming;
 pub use controller::{QuinnController, controllers, controllers_with_seed};
+pub use fullpipe_cc::{Algorithm, BandwidthProbe, NotNow, Rate, Snapshot};
 #[cfg(feature = "careful-resume")]
-pub use fullpipe_cc::SavedParameters;
-pub use fullpipe_cc::{Algorithm, Snapshot};
+pub use fullpipe_cc::{ResumePhase, SavedParameters};
 pub use pacing::{Grant, Pacing, Permit};
 pub use runtime::runtime;

@@ -11,10 +11,12 @@ mod one_flow;
 #[cfg(feature = "quinn")]
 mod quinn;
 mod stack;
+#[cfg(test)]
+mod tests;
 
 use std::marker::PhantomData;
 
-use fullpipe_cc::{Algorithm, Duration};
+use fullpipe_cc::Duration;
 use fullpipe_noq::TransportSettings;
 use fullpipe_report::observe::Observations;
 use fullpipe_scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
@@ -66,7 +68,9 @@ impl<S: Stack> Backend for QuicVirtual<S> {
     fn has(&self, feature: &Feature) -> bool {
         match feature {
             Feature::Transport(protocol) => *protocol == Protocol::Quic,
-            Feature::Setting(name) => matches!(*name, "extra_rtt" | "jitter" | "resume"),
+            Feature::Setting(name) => {
+                matches!(*name, "extra_rtt" | "jitter" | "resume" | "probe")
+            }
             // Its handshake gives up where those in real time do.
             Feature::Program | Feature::LongPath | Feature::Graph => false,
             Feature::Algorithm(_)
@@ -90,19 +94,21 @@ impl<S: Stack> Backend for QuicVirtual<S> {
     }
 
     fn check(&self, scenario: &Scenario, _: Option<LinkKind>) -> Result<(), RunError> {
-        let has_model =
-            |cc: Algorithm| !matches!(cc, Algorithm::Cubic | Algorithm::Reno | Algorithm::Prague);
-        let resumes =
-            |cc: Cc| cc.algorithm().is_some_and(|own| S::RESUMES_WITHOUT_MODEL || has_model(own));
         let flows = scenario.flows.iter().zip(&scenario.config.flows);
-        let mut deaf =
-            flows.filter(|(flow, config)| config.cc.resume.is_some() && !resumes(flow.cc));
-        deaf.next().map_or(Ok(()), |(flow, _)| {
-            let (cc, stack) = (flow.cc, S::NAME);
-            Err(RunError::Scenario(format!(
-                "{cc} does not resume over {stack}; take resume out, or write bbr3 or --backend sim"
-            )))
-        })
+        for (flow, config) in flows.filter(|(flow, _)| flow.cc.algorithm().is_none()) {
+            let cc = flow.cc;
+            let (does_not, field) = if config.cc.resume.is_some() {
+                ("does not resume", "resume out")
+            } else if config.application.probes() {
+                ("takes no requests for probes", "probe out of app.media")
+            } else {
+                continue;
+            };
+            return Err(RunError::Scenario(format!(
+                "{cc} {does_not}; take {field}, or write bbr3"
+            )));
+        }
+        Ok(())
     }
 
     fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use fullpipe_cc::{SavedParameters, Snapshot};
+use fullpipe_cc::{BandwidthProbe, Rate, SavedParameters, Snapshot};
 use fullpipe_noq::TransportSettings;
 use fullpipe_path::Ecn;
 use fullpipe_quinn::{Pacing, Permit, QuinnController, controllers_resuming};
@@ -39,7 +39,6 @@ impl Stack for Quinn {
     type View = foreign::quinn::View;
 
     const GAPS: &'static [Gap] = &foreign::quinn::GAPS;
-    const RESUMES_WITHOUT_MODEL: bool = false;
 
     alike!(quinn_proto);
 
@@ -121,9 +120,15 @@ impl Stack for Quinn {
     }
 
     fn snapshot(connection: &Connection) -> Option<Snapshot> {
-        let controller = connection.congestion_state().clone_box();
-        let ours = controller.into_any().downcast::<QuinnController>().ok();
-        ours.map(|ours| ours.snapshot())
+        ours(connection).map(|ours| ours.snapshot())
+    }
+
+    fn probe_bandwidth(
+        connection: &Connection,
+        now: Instant,
+        target: Rate,
+    ) -> Option<BandwidthProbe> {
+        ours(connection).map(|ours| ours.probe_bandwidth(now, target))
     }
 
     fn view(connection: &Connection, view: &mut Self::View) -> Result<Snapshot, RunError> {
@@ -133,6 +138,12 @@ impl Stack for Quinn {
         let own = controller.clone_box().into_any().downcast::<Bbr>();
         view.look(&own.map_err(|_| RunError::Lost)?, cwnd, lost)
     }
+}
+
+/// The controller, as an application sees it; `None` where it is none of ours.
+fn ours(connection: &Connection) -> Option<Box<QuinnController>> {
+    let controller = connection.congestion_state();
+    controller.clone_box().into_any().downcast().ok()
 }
 
 fn handle(

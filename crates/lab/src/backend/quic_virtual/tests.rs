@@ -15,14 +15,16 @@ use crate::backend::quic::identity::Identity;
 use crate::backend::virtual_time::World;
 
 const CONNECTION: u64 = 0;
-const RTT: Duration = Duration::from_millis(40);
+/// So long that the rounds of coexistence with Reno end no CRUISE.
+const RTT: Duration = Duration::from_millis(200);
 const FAST: Rate = Rate::from_bits_per_sec(1_000_000_000);
 
 /// A bulk flow of `bbr3` over 10 Mbit/s.
 fn bulk<S: Stack>() -> Network<Ends<S>> {
     let rate = Rate::from_bits_per_sec(10_000_000);
     let delay = Duration::from_nanos(RTT.as_nanos() / 2);
-    let queue = QueueLimit::Bytes(50_000);
+    // After a probe with too much loss a request has to wait for the next one.
+    let queue = QueueLimit::Bytes(1 << 20);
     let downlink = PathConfig::from(Link { rate: Some(rate), delay, queue, ..Link::default() });
     let uplink = PathConfig::from(Link { delay, ..Link::default() });
     let config = SimConfig::new(downlink, uplink, vec![FlowConfig::bulk(Algorithm::Bbr3, 1)]);
@@ -71,9 +73,8 @@ fn a_request_brings_the_probe_forward<S: Stack>() {
         }
         until(&mut network, State::ProbeBwRefill, far).since(begin)
     });
-    // The draft's wait is 2 to 3 s, and begins with DOWN.
-    assert!(unasked > Duration::from_secs(1), "{unasked:?}");
-    assert!(asked.as_nanos() < unasked.as_nanos() * 3 / 4, "{asked:?} of {unasked:?}");
+    // Half of the draft's wait, which is 2 to 3 s.
+    assert!(asked + Duration::from_millis(700) < unasked, "{asked:?} of {unasked:?}");
 }
 
 #[test]

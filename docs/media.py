@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the tables of docs/media.md again: between `<!-- NAME -->` and `<!-- end -->`.
 
-    docs/media.py                 # all, in the simulator: some seconds
+    docs/media.py                 # all: some seconds
     docs/media.py adaptive        # one
 
 Needs target/release/fullpipe (cargo build --release).
@@ -15,8 +15,11 @@ from tables import ROOT, main, run
 
 ALGORITHMS = ("cubic", "bbr3", "bbr3x", "bbr1")
 
+# Backends whose senders take requests for probes.
+PROBING = ("sim", "quic:noq", "quic:quinn-virtual", "tcp:user")
 
-def values(name, wanted):
+
+def values(name, wanted, backend="sim"):
     """Values of metrics, such as `stalls[bbr3] after 10s`, in the runs of a scenario file."""
     text = (ROOT / f"scenarios/media/{name}.toml").read_text()
     # An expectation that is always met says the value.
@@ -28,7 +31,8 @@ def values(name, wanted):
         file = Path(dir) / f"{name}.toml"
         file.write_text(text)
         # An absolute path takes the place of the folder of scenarios.
-        return [expectation["value"] for expectation in run(file.with_suffix(""))[0]["expectations"]]
+        report = run(file.with_suffix(""), options=("--backend", backend))[0]
+        return [expectation["value"] for expectation in report["expectations"]]
 
 
 def live_frames():
@@ -53,13 +57,14 @@ def adaptive():
 
 
 def probe():
-    yield "| | without probes, Mbit/s | with, Mbit/s | padding, kB | stalls, and their ms |"
-    yield "|---|---|---|---|---|"
+    yield f"| without; with probes, padding, stalled | {' | '.join(f'`{name}`' for name in PROBING)} |"
+    yield f"|---|{'---|' * len(PROBING)}"
     for name in ALGORITHMS:
         wanted = [f"bitrate_mbps[{name},probe={probe}] after 20s" for probe in ("false", "true")]
-        wanted += [f"{metric}[{name},probe=true]" for metric in ("padding_bytes", "stalls", "stalled_ms")]
-        without, with_probes, padding, stalls, stalled = values("probe", wanted)
-        yield f"| `{name}` | {without:.2f} | {with_probes:.2f} | {padding / 1e3:.0f} | {stalls:.0f}, {stalled:.0f} |"
+        wanted += [f"{metric}[{name},probe=true]" for metric in ("padding_bytes", "stalled_ms")]
+        found = [values("probe", wanted, backend) for backend in PROBING]
+        cells = (f"{off:.2f}; {on:.2f}, {padding / 1e3:.0f}, {stalled:.0f}" for off, on, padding, stalled in found)
+        yield f"| `{name}` | {' | '.join(cells)} |"
 
 
 def beside_bulk():

@@ -1,6 +1,7 @@
 //! Parts that the adapters of fullpipe's congestion control to QUIC stacks share: the batch of one
-//! ACK, the marks that it counts, the stack's clock, names of algorithms, and (feature `timers`)
-//! timers that are finer than tokio's.
+//! ACK, the marks that it counts, the stack's clock, names of algorithms, what a connection's
+//! controllers begin with and what they tell, and (feature `timers`) timers that are finer than
+//! tokio's.
 #![forbid(unsafe_code)]
 
 mod batch;
@@ -8,8 +9,10 @@ mod clock;
 pub mod frames;
 mod marks;
 mod names;
+mod paths;
 #[cfg(feature = "timers")]
 mod timer;
+mod view;
 
 pub use batch::Batch;
 pub use clock::Clock;
@@ -18,5 +21,7 @@ pub use names::{
     CongestionControl, NoqAlgorithm, UnknownCongestionControl, algorithm_by_name,
     register_algorithms,
 };
+pub use paths::PathConfigs;
 #[cfg(feature = "timers")]
 pub use timer::{Timer, Timers};
+pub use view::View;

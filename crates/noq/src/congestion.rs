@@ -2,12 +2,9 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-#[cfg(feature = "careful-resume")]
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use fullpipe_adapter::{CongestionControl, Marks, NoqAlgorithm};
+use fullpipe_adapter::{CongestionControl, Marks, NoqAlgorithm, PathConfigs};
 #[cfg(feature = "careful-resume")]
 use fullpipe_cc::SavedParameters;
 use fullpipe_cc::{Algorithm, Config};
@@ -55,26 +52,13 @@ pub fn controllers_resuming(
 
 /// A factory of one connection's controllers, of one of our algorithms, with more than a seed.
 #[derive(Debug)]
-pub struct Controllers {
-    algorithm: Algorithm,
-    next_seed: AtomicU64,
-    marks: Option<Marks>,
-    /// For the first controller.
-    #[cfg(feature = "careful-resume")]
-    saved: Mutex<Option<SavedParameters>>,
-}
+pub struct Controllers(PathConfigs);
 
 impl Controllers {
     /// Those of an algorithm. Each path gets a seed of its randomised probe times, made from `seed`
     /// in the order in which they are built.
     pub fn new(algorithm: Algorithm, seed: u64) -> Self {
-        Self {
-            algorithm,
-            next_seed: AtomicU64::new(seed),
-            marks: None,
-            #[cfg(feature = "careful-resume")]
-            saved: Mutex::default(),
-        }
+        Self(PathConfigs::new(algorithm, seed))
     }
 
     /// The same over a path whose parameters an earlier connection has left: Careful Resume, RFC
@@ -82,32 +66,23 @@ impl Controllers {
     #[cfg(feature = "careful-resume")]
     #[must_use]
     pub fn resuming(self, saved: SavedParameters) -> Self {
-        Self { saved: Mutex::new(Some(saved)), ..self }
+        Self(self.0.resuming(saved))
     }
 
     /// The same where marks are those of L4S ([`fullpipe_cc::Config::ecn`]), whose number is in
-    /// `marks`: the connection's packets leave as ECT(1), and its TLS is that of `l4s_client` of fullpipe-noq-repairs.
+    /// `marks`: the connection's packets leave as ECT(1), and its TLS is that of `l4s_client` of
+    /// fullpipe-noq-repairs.
     #[must_use]
     pub fn hearing(self, marks: Marks) -> Self {
-        Self { marks: Some(marks), ..self }
-    }
-
-    fn config(&self) -> Config {
-        let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
-        Config {
-            ecn: self.marks.is_some(),
-            // A panic while the lock was held leaves the value as it was.
-            #[cfg(feature = "careful-resume")]
-            resume: self.saved.lock().unwrap_or_else(PoisonError::into_inner).take(),
-            ..Config::new(seed)
-        }
+        Self(self.0.hearing(marks))
     }
 }
 
 impl ControllerFactory for Controllers {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        let (config, marks) = (self.config(), self.marks.clone());
-        Box::new(NoqController::new(self.algorithm, config, now, current_mtu, marks))
+        let (algorithm, config) = (self.0.algorithm(), self.0.next_config());
+        let marks = self.0.marks();
+        Box::new(NoqController::new(algorithm, config, now, current_mtu, marks))
     }
 }
 

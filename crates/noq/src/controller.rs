@@ -6,7 +6,7 @@
 //! - **One ACK is several calls.** noq calls `on_ack` for each packet, `on_end_acks`, then updates
 //!   its RTT, and only then marks losses. The draft wants one batch. So the calls are kept, and the
 //!   batch is closed by the first call that can't belong to it; the window and the rate are read
-//!   through `&self`, and these reads close it as well. Hence the mutex, which nobody contends.
+//!   through `&self`, and these reads close it as well. Hence the mutex.
 //! - **The RTT it passes is one ACK old**, so the sample is `now - sent` of the newest packet.
 //! - **Packets come back by number**, and Initial, Handshake and application data count apart: the
 //!   state of a packet is found by number and send time (see [`flight`]).
@@ -20,7 +20,8 @@
 //! - **A clone is taken for two ends**: noq keeps the controller when a path migrates within an
 //!   address family, and hands a copy to whoever asks for `congestion_state`. Nothing is in flight
 //!   on a new path, so the clone forgets the packets of the old one, whose losses noq still
-//!   reports; for the onlooker it keeps the snapshot of the moment.
+//!   reports; for the onlooker it keeps what the other told at that moment, and passes requests on
+//!   to it. That is what the mutex is shared for.
 //!
 //! Persistent congestion (RFC 9002 section 7.6) is the draft's retransmission timeout.
 
@@ -28,10 +29,12 @@ mod flight;
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fullpipe_adapter::{Batch, Clock, Marks};
-use fullpipe_cc::{Algorithm, Config, Controller as Core, Instant, Snapshot, Transport};
+use fullpipe_adapter::{Batch, Clock, Marks, View};
+use fullpipe_cc::{
+    Algorithm, BandwidthProbe, Config, Controller as Core, Instant, Rate, Snapshot, Transport,
+};
 use noq::congestion::{Controller, ControllerMetrics};
 // noq has it in a signature of its trait and exports it nowhere.
 use noq_proto::RttEstimator;
@@ -42,10 +45,9 @@ type NoqInstant = std::time::Instant;
 
 /// One of our algorithms as noq sees it.
 pub struct NoqController {
-    inner: Mutex<Inner>,
+    inner: Arc<Mutex<Inner>>,
 }
 
-#[derive(Clone)]
 struct Inner {
     core: Core,
     config: Config,
@@ -54,35 +56,14 @@ struct Inner {
     batch: Batch,
     /// The number of packets that were marked, where it is known.
     marks: Option<Marks>,
-    /// The look at the model that a clone for `congestion_state` gives. The first event removes it;
-    /// only a controller of a real path has events.
-    at_clone: Option<Box<View>>,
+    /// For a clone: for `congestion_state`, until an event says that it is for a new path.
+    at_clone: Option<Box<Cloned>>,
 }
 
-/// A controller as it is looked at.
-#[derive(Clone, Copy)]
-struct View {
-    snapshot: Snapshot,
-    #[cfg(feature = "careful-resume")]
-    saved: Option<fullpipe_cc::SavedParameters>,
-    #[cfg(feature = "careful-resume")]
-    has_failed: bool,
-    #[cfg(feature = "careful-resume")]
-    phase: Option<fullpipe_cc::ResumePhase>,
-}
-
-impl View {
-    fn of(core: &Core) -> Self {
-        Self {
-            snapshot: core.snapshot(),
-            #[cfg(feature = "careful-resume")]
-            saved: core.saved_parameters(),
-            #[cfg(feature = "careful-resume")]
-            has_failed: core.saved_parameters_failed(),
-            #[cfg(feature = "careful-resume")]
-            phase: core.resume_phase(),
-        }
-    }
+/// The controller that a clone was made from, and what it told then.
+struct Cloned {
+    view: View,
+    of: Arc<Mutex<Inner>>,
 }
 
 impl NoqController {
@@ -97,7 +78,7 @@ impl NoqController {
         let config = Config { smss: u32::from(mtu), transport: Transport::Quic, ..config };
         let start = Instant::default();
         Self {
-            inner: Mutex::new(Inner {
+            inner: share(Inner {
                 core: Core::new(algorithm, config, start),
                 config,
                 clock: Clock::new(base),
@@ -112,6 +93,42 @@ impl NoqController {
     /// All that the algorithm believes. On a clone from `congestion_state`: at that moment.
     pub fn snapshot(&self) -> Snapshot {
         self.view().snapshot
+    }
+
+    /// Asks whether the path carries `target` at `now`: see
+    /// [`fullpipe_cc::Controller::probe_bandwidth`]. A clone from `congestion_state` passes it on to
+    /// the controller that the connection sends with, from any thread; a probe begins with the next
+    /// ACK. [`Snapshot::send_rate_estimate`] is the rate to plan with.
+    ///
+    /// ```
+    /// use std::time::Instant;
+    ///
+    /// use fullpipe_noq::{BandwidthProbe, NoqController, Rate};
+    /// use noq::PathId;
+    ///
+    /// /// True if padding, or a higher quality, is to fill the flow up to `target` now.
+    /// fn wants_padding(connection: &noq::Connection, target: Rate) -> bool {
+    ///     let Some(controller) = connection.congestion_state(PathId::ZERO) else { return false };
+    ///     let answer = match controller.into_any().downcast::<NoqController>() {
+    ///         Ok(ours) => ours.probe_bandwidth(Instant::now(), target),
+    ///         Err(_) => return false, // one of noq's own
+    ///     };
+    ///     answer == BandwidthProbe::Probing
+    /// }
+    /// ```
+    pub fn probe_bandwidth(&self, now: NoqInstant, target: Rate) -> BandwidthProbe {
+        let mut inner = self.inner.clone();
+        loop {
+            let of = lock(&inner).at_clone.as_ref().map(|cloned| cloned.of.clone());
+            match of {
+                Some(of) => inner = of,
+                None => break,
+            }
+        }
+        let mut inner = lock(&inner);
+        // An ACK may be half told; what is kept of it is noq's to end.
+        let now = inner.clock.of(now).max(inner.clock.latest());
+        inner.core.probe_bandwidth(now, target)
     }
 
     /// The parameters of this path for a later connection: see
@@ -140,24 +157,30 @@ impl NoqController {
         inner.view()
     }
 
-    /// A panic while the lock was held leaves a model that is merely out of date.
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner)
     }
 
-    fn inner(&mut self) -> &mut Inner {
-        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+    /// For an event.
+    fn inner(&mut self) -> MutexGuard<'_, Inner> {
+        let mut inner = self.lock();
         inner.at_clone = None;
         inner
     }
 }
 
+fn share(inner: Inner) -> Arc<Mutex<Inner>> {
+    Arc::new(Mutex::new(inner))
+}
+
+/// A panic while the lock was held leaves a model that is merely out of date.
+fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
+    inner.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Inner {
     fn view(&self) -> View {
-        match &self.at_clone {
-            Some(view) => **view,
-            None => View::of(&self.core),
-        }
+        self.at_clone.as_ref().map_or_else(|| View::of(&self.core), |cloned| cloned.view)
     }
 
     /// The batch that an event at `now` belongs to: the open one, or a new one.
@@ -178,7 +201,7 @@ impl Inner {
 
 impl Controller for NoqController {
     fn on_packet_sent(&mut self, now: NoqInstant, bytes: u16, pn: u64) {
-        let inner = self.inner();
+        let mut inner = self.inner();
         inner.close_batch();
         let now = inner.clock.at(now);
         let state = inner.core.on_sent(now, u32::from(bytes));
@@ -186,7 +209,7 @@ impl Controller for NoqController {
     }
 
     fn on_cwnd_limited(&mut self) {
-        let inner = self.inner();
+        let mut inner = self.inner();
         inner.close_batch();
         inner.core.on_cwnd_limited();
     }
@@ -200,7 +223,7 @@ impl Controller for NoqController {
         app_limited: bool,
         _rtt: &RttEstimator,
     ) {
-        let inner = self.inner();
+        let mut inner = self.inner();
         let (now, sent) = (inner.clock.at(now), inner.clock.of(sent));
         if !inner.batch.takes_acked(now) {
             inner.close_batch();
@@ -220,13 +243,13 @@ impl Controller for NoqController {
         _app_limited: bool,
         _largest_packet_num_acked: Option<u64>,
     ) {
-        let inner = self.inner();
+        let mut inner = self.inner();
         let now = inner.clock.at(now);
         inner.batch_at(now).acks_ended(in_flight);
     }
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: NoqInstant) {
-        let inner = self.inner();
+        let mut inner = self.inner();
         let now = inner.clock.at(now);
         // Not found: a packet of the path before a migration, which is no news about this one.
         if let Some(state) = inner.flight.take_lost(pn, u64::from(lost_bytes)) {
@@ -243,7 +266,7 @@ impl Controller for NoqController {
         _lost_bytes: u64,
         _largest_lost_pn: u64,
     ) {
-        let inner = self.inner();
+        let mut inner = self.inner();
         let now = inner.clock.at(now);
         // At least one: noq says so.
         let heard = || inner.marks.as_ref().map_or(1, |marks| marks.take().max(1));
@@ -256,14 +279,14 @@ impl Controller for NoqController {
     }
 
     fn on_spurious_congestion_event(&mut self) {
-        let inner = self.inner();
+        let mut inner = self.inner();
         inner.close_batch();
         let now = inner.clock.latest();
         inner.core.on_spurious_loss(now);
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
-        let inner = self.inner();
+        let mut inner = self.inner();
         inner.close_batch();
         inner.config.smss = u32::from(new_mtu);
         let (now, config) = (inner.clock.latest(), inner.config);
@@ -294,7 +317,7 @@ impl Controller for NoqController {
     fn clone_box(&self) -> Box<dyn Controller> {
         let mut inner = self.lock();
         inner.close_batch();
-        let at_clone = Some(Box::new(inner.view()));
+        let cloned = Cloned { view: inner.view(), of: self.inner.clone() };
         let mut core = inner.core.clone();
         core.forget_flight();
         let clone = Inner {
@@ -302,11 +325,11 @@ impl Controller for NoqController {
             flight: Flight::default(),
             batch: Batch::default(),
             marks: inner.marks.clone(),
-            at_clone,
+            at_clone: Some(Box::new(cloned)),
             config: inner.config,
             clock: inner.clock,
         };
-        Box::new(Self { inner: Mutex::new(clone) })
+        Box::new(Self { inner: share(clone) })
     }
 
     fn initial_window(&self) -> u64 {

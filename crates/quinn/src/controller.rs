@@ -4,15 +4,12 @@ use std::any::Any;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-#[cfg(feature = "careful-resume")]
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use fullpipe_adapter::Marks;
+use fullpipe_adapter::{Marks, PathConfigs};
+use fullpipe_cc::{Algorithm, BandwidthProbe, Rate, Snapshot};
 #[cfg(feature = "careful-resume")]
-use fullpipe_cc::SavedParameters;
-use fullpipe_cc::{Algorithm, Config, Snapshot};
+use fullpipe_cc::{ResumePhase, SavedParameters};
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 // quinn has it in a signature of its trait and exports it nowhere.
 use quinn_proto::RttEstimator;
@@ -35,7 +32,8 @@ pub fn controllers_with_seed(
 }
 
 /// As [`controllers_with_seed`], for one connection over a path whose parameters an earlier one has
-/// left: Careful Resume, RFC 9959. The connection's first path alone begins with them.
+/// left ([`QuinnController::saved_parameters`]): Careful Resume, RFC 9959. The connection's first
+/// path alone begins with them.
 #[cfg(feature = "careful-resume")]
 pub fn controllers_resuming(
     algorithm: Algorithm,
@@ -47,26 +45,13 @@ pub fn controllers_resuming(
 
 /// A factory of one connection's controllers, of one of our algorithms, with more than a seed.
 #[derive(Debug)]
-pub struct Controllers {
-    algorithm: Algorithm,
-    next_seed: AtomicU64,
-    marks: Option<Marks>,
-    /// For the first controller.
-    #[cfg(feature = "careful-resume")]
-    saved: Mutex<Option<SavedParameters>>,
-}
+pub struct Controllers(PathConfigs);
 
 impl Controllers {
     /// Those of an algorithm. Each path gets a seed of its randomised probe times, made from `seed`
     /// in the order in which they are built.
     pub fn new(algorithm: Algorithm, seed: u64) -> Self {
-        Self {
-            algorithm,
-            next_seed: AtomicU64::new(seed),
-            marks: None,
-            #[cfg(feature = "careful-resume")]
-            saved: Mutex::default(),
-        }
+        Self(PathConfigs::new(algorithm, seed))
     }
 
     /// The same over a path whose parameters an earlier connection has left: Careful Resume, RFC
@@ -74,31 +59,21 @@ impl Controllers {
     #[cfg(feature = "careful-resume")]
     #[must_use]
     pub fn resuming(self, saved: SavedParameters) -> Self {
-        Self { saved: Mutex::new(Some(saved)), ..self }
+        Self(self.0.resuming(saved))
     }
 
     /// The same where marks are those of L4S ([`fullpipe_cc::Config::ecn`]), whose number is in
     /// `marks`: the connection's packets leave as ECT(1), and its TLS is that of [`crate::l4s_client`].
     #[must_use]
     pub fn hearing(self, marks: Marks) -> Self {
-        Self { marks: Some(marks), ..self }
-    }
-
-    fn config(&self) -> Config {
-        let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
-        Config {
-            ecn: self.marks.is_some(),
-            // A panic while the lock was held leaves the value as it was.
-            #[cfg(feature = "careful-resume")]
-            resume: self.saved.lock().unwrap_or_else(PoisonError::into_inner).take(),
-            ..Config::new(seed)
-        }
+        Self(self.0.hearing(marks))
     }
 }
 
 impl ControllerFactory for Controllers {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        let path = Path::new(self.algorithm, self.config(), now, current_mtu, self.marks.clone());
+        let (algorithm, config) = (self.0.algorithm(), self.0.next_config());
+        let path = Path::new(algorithm, config, now, current_mtu, self.0.marks());
         Box::new(QuinnController { path })
     }
 }
@@ -111,12 +86,55 @@ pub struct QuinnController {
 impl QuinnController {
     /// All that the algorithm believes. On a clone from `congestion_state`: at that moment.
     pub fn snapshot(&self) -> Snapshot {
-        let mut state = self.path.lock();
-        state.close_batch();
-        match &state.at_clone {
-            Some(snapshot) => **snapshot,
-            None => state.core.snapshot(),
-        }
+        self.path.view().snapshot
+    }
+
+    /// Asks whether the path carries `target` at `now`: see
+    /// [`fullpipe_cc::Controller::probe_bandwidth`]. A clone from `congestion_state` passes it on to
+    /// the controller that the connection sends with, from any thread; a probe begins with the next
+    /// ACK. [`Snapshot::send_rate_estimate`] is the rate to plan with.
+    ///
+    /// ```
+    /// use std::time::Instant;
+    ///
+    /// use fullpipe_quinn::{BandwidthProbe, QuinnController, Rate};
+    ///
+    /// /// True if padding, or a higher quality, is to fill the flow up to `target` now.
+    /// fn wants_padding(connection: &quinn::Connection, target: Rate) -> bool {
+    ///     let controller = connection.congestion_state().into_any();
+    ///     let answer = match controller.downcast::<QuinnController>() {
+    ///         Ok(ours) => ours.probe_bandwidth(Instant::now(), target),
+    ///         Err(_) => return false, // one of quinn's own
+    ///     };
+    ///     answer == BandwidthProbe::Probing
+    /// }
+    /// ```
+    pub fn probe_bandwidth(&self, now: Instant, target: Rate) -> BandwidthProbe {
+        let path = Path::of_the_connection(&self.path);
+        let mut state = path.lock();
+        // An ACK may be half told; what is kept of it is the stack's to end.
+        let now = state.clock.of(now).max(state.clock.latest());
+        state.core.probe_bandwidth(now, target)
+    }
+
+    /// The parameters of this path for a later connection: see
+    /// [`fullpipe_cc::Controller::saved_parameters`].
+    #[cfg(feature = "careful-resume")]
+    pub fn saved_parameters(&self) -> Option<SavedParameters> {
+        self.path.view().saved
+    }
+
+    /// True if the path did not carry what it began with: see
+    /// [`fullpipe_cc::Controller::saved_parameters_failed`].
+    #[cfg(feature = "careful-resume")]
+    pub fn saved_parameters_failed(&self) -> bool {
+        self.path.view().has_failed
+    }
+
+    /// The phase of Careful Resume: see [`fullpipe_cc::Controller::resume_phase`].
+    #[cfg(feature = "careful-resume")]
+    pub fn resume_phase(&self) -> Option<ResumePhase> {
+        self.path.view().phase
     }
 }
 
@@ -216,8 +234,7 @@ impl Controller for QuinnController {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        let state = self.path.lock().on_a_new_path();
-        Box::new(Self { path: Path::of(state) })
+        Box::new(Self { path: Path::clone_of(&self.path) })
     }
 
     fn initial_window(&self) -> u64 {

@@ -38,8 +38,9 @@ pub(crate) struct Flight {
 struct Group {
     made: Instant,
     packets: VecDeque<PacketState>,
-    /// Acknowledged bytes of packets that share a datagram with others, as in a handshake.
-    credit: u64,
+    /// Bytes of datagrams that were taken with the first of several packets in them, as in a
+    /// handshake, and of which the others are still to come.
+    rest: u64,
 }
 
 impl Group {
@@ -47,13 +48,16 @@ impl Group {
         if let Some(i) = self.packets.iter().position(|packet| packet.size() == bytes) {
             return self.packets.remove(i);
         }
-        self.credit += bytes;
-        let first = self.packets.front()?.size();
-        if first > self.credit {
+        if self.rest >= bytes {
+            self.rest -= bytes;
             return None;
         }
-        self.credit -= first;
-        self.packets.pop_front()
+        // The first packet that is acknowledged has to take the datagram: the others may be of a
+        // number space whose keys are gone, and the next packet of the size of this datagram would
+        // be taken for it.
+        let first = self.packets.pop_front()?;
+        self.rest = (self.rest + first.size()).saturating_sub(bytes);
+        Some(first)
     }
 }
 
@@ -71,7 +75,7 @@ impl Flight {
         self.full_bytes += packet.size();
         match self.full.back_mut().filter(|group| group.made == made) {
             Some(group) => group.packets.push_back(packet),
-            None => self.full.push_back(Group { made, packets: [packet].into(), credit: 0 }),
+            None => self.full.push_back(Group { made, packets: [packet].into(), rest: 0 }),
         }
     }
 
@@ -216,9 +220,23 @@ mod tests {
     #[test]
     fn packets_that_share_a_datagram_are_one() {
         let mut flight = flight();
-        assert!(flight.take_acked(at(1), 200).is_none());
-        assert!(flight.take_acked(at(1), 1000).is_some());
+        assert!(flight.take_acked(at(1), 200).is_some());
+        assert!(flight.take_acked(at(1), 1000).is_none());
         assert_eq!(flight.take_lost(at(1), 9999).len(), 2);
+    }
+
+    /// A client's first data shares a datagram with its Finished, whose keys are gone before it is
+    /// acknowledged. The pacer lets what was made together leave one after the other.
+    #[test]
+    fn a_packet_that_is_never_acknowledged_delays_no_other_of_its_batch() {
+        let mut core = Controller::new(Algorithm::Bbr3, Config::new(1), at(0));
+        let mut flight = Flight::default();
+        for left in [0, 30, 60] {
+            flight.insert(at(0), core.on_sent(at(left), 1200));
+        }
+        let sent = [1074, 1200, 1200].map(|bytes| flight.take_acked(at(0), bytes));
+        let sent = sent.map(|packet| packet.map(|packet| packet.send_time()));
+        assert_eq!(sent, [0, 30, 60].map(|left| Some(at(left))));
     }
 
     #[test]

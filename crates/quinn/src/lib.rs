@@ -13,9 +13,9 @@ mod socket;
 pub use controller::controllers_resuming;
 pub use controller::{Controllers, QuinnController, controllers, controllers_with_seed};
 pub use fullpipe_adapter::Marks;
+pub use fullpipe_cc::{Algorithm, BandwidthProbe, NotNow, Rate, Snapshot};
 #[cfg(feature = "careful-resume")]
-pub use fullpipe_cc::SavedParameters;
-pub use fullpipe_cc::{Algorithm, Snapshot};
+pub use fullpipe_cc::{ResumePhase, SavedParameters};
 pub use l4s::l4s_client;
 pub use pacing::{Grant, Pacing, Permit};
 pub use runtime::runtime;

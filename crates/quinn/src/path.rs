@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time;
 
-use fullpipe_adapter::{Batch, Clock, Marks};
-use fullpipe_cc::{Algorithm, Config, Controller as Core, Instant, Snapshot, Transport};
+use fullpipe_adapter::{Batch, Clock, Marks, View};
+use fullpipe_cc::{Algorithm, Config, Controller as Core, Instant, Transport};
 
 use crate::flight::{Flight, SMALL};
 
@@ -22,7 +22,7 @@ pub(crate) struct Path {
 }
 
 /// All that is known of a path.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct State {
     pub(crate) core: Core,
     pub(crate) config: Config,
@@ -34,9 +34,15 @@ pub(crate) struct State {
     leaving: Option<Leaving>,
     /// The number of packets that were marked, where it is known.
     marks: Option<Marks>,
-    /// The snapshot that a clone for `congestion_state` shows. The first event removes it; only a
-    /// controller of a real path has events.
-    pub(crate) at_clone: Option<Box<Snapshot>>,
+    /// For a clone: for `congestion_state`, until an event says that it is for a new path.
+    pub(crate) at_clone: Option<Box<Cloned>>,
+}
+
+/// The path that a clone was made from, and what its controller told then.
+#[derive(Debug)]
+pub(crate) struct Cloned {
+    view: View,
+    of: Arc<Path>,
 }
 
 /// Datagrams that quinn made together and that have not all left.
@@ -97,6 +103,45 @@ impl Path {
     /// A panic while the lock was held leaves a model that is merely out of date.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the controller tells: on a clone, what it told when it was cloned.
+    pub(crate) fn view(&self) -> View {
+        let mut state = self.lock();
+        state.close_batch();
+        state.view()
+    }
+
+    /// The same path after a migration, or for an onlooker: with the model, and nothing in flight.
+    pub(crate) fn clone_of(path: &Arc<Self>) -> Arc<Self> {
+        let mut state = path.lock();
+        state.close_batch();
+        let cloned = Cloned { view: state.view(), of: path.clone() };
+        let mut core = state.core.clone();
+        core.forget_flight();
+        Self::of(State {
+            core,
+            config: state.config,
+            clock: state.clock,
+            flight: Flight::default(),
+            batch: Batch::default(),
+            ends_limited: false,
+            leaving: None,
+            marks: state.marks.clone(),
+            at_clone: Some(Box::new(cloned)),
+        })
+    }
+
+    /// The path itself, or the one that it is an onlooker's clone of.
+    pub(crate) fn of_the_connection(path: &Arc<Self>) -> Arc<Self> {
+        let mut path = path.clone();
+        loop {
+            let of = path.lock().at_clone.as_ref().map(|cloned| cloned.of.clone());
+            match of {
+                Some(of) => path = of,
+                None => return path,
+            }
+        }
     }
 
     /// quinn made datagrams of so many bytes. It gives them to the socket next, on this thread.
@@ -251,23 +296,8 @@ impl State {
         }
     }
 
-    /// The same path after a migration, or for an onlooker: with the model, and nothing in flight.
-    pub(crate) fn on_a_new_path(&mut self) -> Self {
-        self.close_batch();
-        let snapshot = self.at_clone.clone().unwrap_or_else(|| Box::new(self.core.snapshot()));
-        let mut core = self.core.clone();
-        core.forget_flight();
-        Self {
-            core,
-            config: self.config,
-            clock: self.clock,
-            flight: Flight::default(),
-            batch: Batch::default(),
-            ends_limited: false,
-            leaving: None,
-            marks: self.marks.clone(),
-            at_clone: Some(snapshot),
-        }
+    fn view(&self) -> View {
+        self.at_clone.as_ref().map_or_else(|| View::of(&self.core), |cloned| cloned.view)
     }
 }
 
@@ -324,6 +354,71 @@ mod tests {
         let state = path.lock();
         assert_eq!(state.core.snapshot().delivered, 1260);
         assert!(state.core.snapshot().app_limited, "what comes next is limited");
+    }
+
+    /// An onlooker has a clone of the path that quinn sends on.
+    #[test]
+    fn an_onlooker_sees_what_was_told_then_and_asks_the_path_itself() {
+        let begin = time::Instant::now();
+        let path = Path::new(Algorithm::Cubic, Config::new(1), begin, 1200);
+        let deliver = |path: &Arc<Path>, ms: u64| {
+            let (made, acked) = (begin + Duration::from_millis(ms), Duration::from_millis(50));
+            path.made(made, 1200);
+            path.have_left(made, [1200].into_iter());
+            let mut state = path.lock();
+            let (sent, now) = (state.clock.of(made), state.clock.at(made + acked));
+            let packet = state.flight.take_acked(sent, 1200).expect("it was sent");
+            state.batch_at(now).acked(packet);
+            state.close_batch();
+        };
+        deliver(&path, 0);
+        let onlooker = Path::clone_of(&Path::clone_of(&path));
+        assert!(Arc::ptr_eq(&Path::of_the_connection(&onlooker), &path));
+        deliver(&path, 100);
+        assert_eq!(onlooker.view().snapshot.delivered, 1200);
+        assert_eq!(path.view().snapshot.delivered, 2400);
+
+        // What has events is a path of its own: the connection has moved to it.
+        deliver(&onlooker, 200);
+        assert!(Arc::ptr_eq(&Path::of_the_connection(&onlooker), &onlooker));
+        assert_eq!(onlooker.view().snapshot.delivered, 2400);
+    }
+
+    #[cfg(feature = "careful-resume")]
+    #[test]
+    fn a_controller_says_what_it_would_leave() {
+        let begin = time::Instant::now();
+        let rtt = fullpipe_cc::Duration::from_millis(50);
+        let saved = fullpipe_cc::SavedParameters { cwnd: 1 << 20, rtt };
+        let config = Config { resume: Some(saved), ..Config::new(1) };
+        let path = Path::new(Algorithm::Bbr3, config, begin, 1200);
+        assert_eq!(path.view().phase, Some(fullpipe_cc::ResumePhase::Reconnaissance));
+        let path = Path::new(Algorithm::Cubic, Config::new(1), begin, 1200);
+        assert_eq!((path.view().saved, path.view().has_failed), (None, false));
+        let has_room = || {
+            let state = path.lock();
+            state.core.inflight() + 1200 <= state.core.cwnd()
+        };
+        for round in 0..10 {
+            let made = begin + Duration::from_millis(50 * round);
+            let mut packets = 0;
+            while has_room() {
+                path.made(made, 1200);
+                path.have_left(made, [1200].into_iter());
+                packets += 1;
+            }
+            let mut state = path.lock();
+            let (sent, now) =
+                (state.clock.of(made), state.clock.at(made + Duration::from_millis(50)));
+            for _ in 0..packets {
+                let packet = state.flight.take_acked(sent, 1200).expect("it was sent");
+                state.batch_at(now).acked(packet);
+            }
+            state.close_batch();
+        }
+        let left = Path::clone_of(&path).view().saved.expect("it has a window");
+        assert_eq!((left.rtt, Some(left)), (rtt, path.view().saved));
+        assert!(left.cwnd > 48_000, "{}", left.cwnd);
     }
 
     /// A peer that leaves gaps between the numbers of its packets has each of our ACKs be one of

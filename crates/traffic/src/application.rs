@@ -79,6 +79,13 @@ impl Application {
         matches!(self, Self::Media(_))
     }
 
+    /// True if it asks the sender for probes of the bandwidth: see [`Traffic::wanted_rate`].
+    ///
+    /// [`Traffic::wanted_rate`]: crate::Traffic::wanted_rate
+    pub fn probes(self) -> bool {
+        matches!(self, Self::Media(media) if media.adapt.is_some_and(|adapt| adapt.probe))
+    }
+
     /// True if its data is there at certain times, whether or not the transport takes it then. The
     /// others write whenever there is room.
     pub fn writes_at_times(self) -> bool {

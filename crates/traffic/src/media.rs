@@ -13,9 +13,12 @@ const SHARE: Gain = Gain::percent(85);
 /// waited for [`CALM`]. In between it stays as it is.
 const RAISE: Gain = Gain::percent(110);
 const CALM: Duration = Duration::from_millis(500);
-/// A probe asks for this much more bitrate at once. With less, a window of slow start, half of
-/// which is the estimate, would never be full, and so would not grow.
+/// A probe asks for this much more bitrate at once.
 const STEP: Gain = Gain::percent(200);
+/// Padding fills the flow up to this much of the bitrate, above the highest one as well. A window
+/// of slow start is twice the estimate, which is at most [`RAISE`] above the bitrate: with less the
+/// window would not be full, and so would not grow.
+const FILL: Gain = Gain::percent(225);
 /// Its target is so much above that, lest rounding leaves the estimate below it.
 const MARGIN: Gain = Gain::percent(101);
 /// Padding is offered so often, and for so long at most.
@@ -86,7 +89,9 @@ pub struct SenderView {
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     begun: Instant,
+    /// The rate that was asked for, and the one up to which padding is offered.
     target: Rate,
+    fill: Rate,
     /// Bytes written since.
     written: u64,
 }
@@ -188,7 +193,8 @@ impl Live {
         match (answer, self.probe) {
             (BandwidthProbe::Probing, None) => {
                 let Some(target) = self.wanted_rate(now) else { return };
-                self.probe = Some(Probe { begun: now, target, written: 0 });
+                let fill = SHARE.divide_rate(FILL.of_rate(self.bitrate));
+                self.probe = Some(Probe { begun: now, target, fill, written: 0 });
                 self.next_padding = Some(now);
             }
             (BandwidthProbe::Probing, Some(probe))
@@ -205,7 +211,7 @@ impl Live {
     fn most_in_probe(&self) -> u64 {
         let mean = self.bytes_of(self.media.interval(1));
         let frames = self.keyframe_bytes(mean).max(mean.saturating_mul(2));
-        frames.saturating_add(self.probe.map_or(0, |probe| probe.target.bytes_in(TICK)))
+        frames.saturating_add(self.probe.map_or(0, |probe| probe.fill.bytes_in(TICK)))
     }
 
     fn end_probe(&mut self, next: Instant) {
@@ -239,13 +245,13 @@ impl Live {
         }
     }
 
-    /// Tops up what waits to a tick's bytes at the target, so that a frame waits for no more
-    /// padding than that, and not beyond the target over the whole probe.
+    /// Tops up what waits to a tick's bytes at the rate of the probe, so that a frame waits for no
+    /// more padding than that, and not beyond that rate over the whole probe.
     fn pad(&mut self, now: Instant) -> Option<u64> {
         let probe = self.probe?;
         self.next_padding = Some(now + TICK);
-        let most = probe.target.bytes_in(now.since(probe.begun) + TICK);
-        let room = probe.target.bytes_in(TICK).saturating_sub(self.view.backlog);
+        let most = probe.fill.bytes_in(now.since(probe.begun) + TICK);
+        let room = probe.fill.bytes_in(TICK).saturating_sub(self.view.backlog);
         let bytes = room.min(most.saturating_sub(probe.written));
         self.stats.padding_bytes = self.stats.padding_bytes.saturating_add(bytes);
         self.write(bytes);
@@ -445,22 +451,38 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_fills_its_target_up_with_padding_and_ends() {
+    fn a_probe_fills_the_flow_up_with_padding_and_ends() {
         let mut live = live(ADAPTS);
         let second = Duration::from_secs(1);
         run(&mut live, START + second, |_| panic!("too early"));
         let told = live.first + second + second;
         let probing = run(&mut live, told, |_| BandwidthProbe::Probing);
-        // Twice 800 kbit/s as 85 % of the rate, and a percent.
-        let target = 1_600_000 * 101 / 85 / 8;
-        assert!(probing.abs_diff(target) < 2_000, "{probing} of {target}");
+        // 225 % of 800 kbit/s are 85 % of the rate.
+        let fill = 1_800_000 * 100 / 85 / 8;
+        assert!(probing.abs_diff(fill) < 2_000, "{probing} of {fill}");
         assert!(live.probe.is_some());
         run(&mut live, told + second, |_| BandwidthProbe::Reached);
         let padding = live.stats(START).padding_bytes;
-        assert!(padding > 70_000 && padding.abs_diff(target - 100_000) < 2_000, "{padding}");
+        assert!(padding > 70_000 && padding.abs_diff(fill - 100_000) < 2_000, "{padding}");
         let refused = BandwidthProbe::NotNow(fullpipe_cc::NotNow::TooSoon);
         run(&mut live, told + second.times(4), |_| refused);
         assert_eq!(live.stats(START).padding_bytes, padding, "none without a probe");
+    }
+
+    /// The window of slow start is as large below the highest bitrate as anywhere.
+    #[test]
+    fn a_probe_near_the_highest_bitrate_asks_for_no_more_than_that_and_fills_as_much() {
+        let near = Adapt { max: kbit(850), ..ADAPTS.adapt.expect("it adapts") };
+        let written = [ADAPTS.adapt, Some(near)].map(|adapt| {
+            let mut live = live(Media { adapt, ..ADAPTS });
+            let begin = START + Duration::from_millis(1_100);
+            run(&mut live, begin, |_| BandwidthProbe::Probing);
+            let asked = live.wanted_rate(begin).expect("it probes").as_bits_per_sec() / 1_000;
+            (asked, run(&mut live, begin + Duration::from_secs(1), |_| BandwidthProbe::Probing))
+        });
+        // 101 % of twice the bitrate, and of the highest, are 85 % of the rate.
+        assert_eq!(written.map(|(asked, _)| asked), [1_901, 1_009]);
+        assert_eq!(written[0].1, written[1].1);
     }
 
     #[test]
@@ -469,7 +491,7 @@ mod tests {
         run(&mut live, START + Duration::from_secs(7), |_| BandwidthProbe::Probing);
         assert!(live.probe.is_none(), "from 1 s to 3 s, and then for 5 s none");
         let padding = live.stats(START).padding_bytes;
-        assert!(padding.abs_diff(2 * (237_647 - 100_000)) < 4_000, "{padding}");
+        assert!(padding.abs_diff(2 * (264_706 - 100_000)) < 4_000, "{padding}");
     }
 
     #[test]

@@ -100,7 +100,10 @@ pub(crate) fn silences_and_stops_are_what_the_file_says(backend: BackendChoice) 
 /// 1 MB over 50 Mbit/s and 600 ms by a connection that begins with a BDP that an earlier one left
 /// (RFC 9959): as fast as in the simulator, and in half of the time that it takes without.
 pub(crate) fn a_known_path_is_full_at_once(backend: BackendChoice) {
-    for cc in ["bbr3", "bbr3x", "bbr1"] {
+    // The handshake is the first round trip of a real stack, and the others pace what leaves after
+    // it: in the simulator the initial window leaves at once.
+    let paced = [("cubic", 0.15), ("reno", 0.15), ("prague", 0.15)];
+    for (cc, within) in [("bbr3", 0.05), ("bbr3x", 0.05), ("bbr1", 0.05)].into_iter().chain(paced) {
         let with = |resume: &str| {
             both(
                 backend,
@@ -117,7 +120,7 @@ pub(crate) fn a_known_path_is_full_at_once(backend: BackendChoice) {
             figures(&without, "elapsed_s"),
             figures(&with, "elapsed_s")
         );
-        assert_near(&with, "elapsed_s", 0.05);
+        assert_near(&with, "elapsed_s", within);
         assert_eq!(figures(&with, "completed_bytes"), (1e6, 1e6));
         let (slow, fast) = (figures(&without, "elapsed_s").0, figures(&with, "elapsed_s").0);
         assert!(fast < 0.5 * slow, "{cc}: {fast} s, and {slow} s without");

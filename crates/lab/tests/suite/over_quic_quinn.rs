@@ -1,7 +1,6 @@
 //! Scenarios over quinn under a virtual clock, beside the simulator's QUIC.
 
 use fullpipe_lab::BackendChoice;
-use fullpipe_lab::run::{RunOptions, check_machine};
 use fullpipe_report::metrics::RunResult;
 
 use crate::beside_sim::{self, PATH, assert_near, figure, figures, plan, run};
@@ -175,15 +174,6 @@ fn what_it_does_not_have_is_refused() {
         let error = error.expect_err(says).to_string();
         assert!(error.contains(says) && !error.contains('\n'), "{error}");
     }
-    let resumes = |cc: &str| {
-        let resume = "resume = { cwnd = \"1bdp\", rtt = \"40ms\" }";
-        let plan = plan(&format!("cc = \"{cc}\"\n{PATH}[[flow]]\n{resume}\n"));
-        let options = RunOptions { backend: BackendChoice::QUINN_VIRTUAL, ..RunOptions::default() };
-        check_machine(&plan, &options)
-    };
-    assert!(resumes("bbr3").is_ok());
-    let error = resumes("cubic").expect_err("it would have no effect").to_string();
-    assert!(error.starts_with("cubic does not resume over quic:quinn-virtual"), "{error}");
 }
 
 #[test]

@@ -1,8 +1,9 @@
-//! A backend in real time refuses features that it does not have before anything runs.
+//! A backend refuses what it does not have before anything runs.
 
 use std::path::Path;
 
 use fullpipe_lab::BackendChoice;
+use fullpipe_lab::run::{RunOptions, check_machine};
 use fullpipe_report::plan::Plan;
 use fullpipe_scenario::Edition;
 
@@ -148,11 +149,9 @@ fn media_that_makes_no_sense_is_refused_in_one_line() {
     }
 }
 
-/// Its encoder and its player are one machine with one clock, which two hosts have not; and only
-/// the simulator's sender passes a probe on.
+/// Its encoder and its player are one machine with one clock, which two hosts have not.
 #[test]
 fn media_is_refused_where_it_does_not_run() {
-    let adapts = "bitrate = \"2mbit\", adapt = true, probe = true";
     let of = |backend: BackendChoice, media: &str, says: &str| {
         let text = format!(
             "path = {{ rate = \"10mbit\", rtt = \"40ms\" }}\n[[flow]]\n\
@@ -171,14 +170,36 @@ fn media_is_refused_where_it_does_not_run() {
         let says = format!("flow[0].app: app media does not run over {name}; write --backend sim");
         of(backend, "bitrate = \"2mbit\"", &says);
     }
-    for (backend, name) in [
-        (BackendChoice::QUIC_VIRTUAL, "quic:noq"),
-        (BackendChoice::QUINN_VIRTUAL, "quic:quinn-virtual"),
-        (BackendChoice::TCP_USER, "tcp:user"),
-    ] {
-        let says = format!(
-            "x.toml:4: flow[0].app.media.probe: probe does not run over {name}; write --backend sim"
+}
+
+/// A stack's own algorithm takes neither a request for a probe nor saved parameters.
+#[test]
+fn what_a_stacks_own_algorithm_does_not_take_is_refused() {
+    let media =
+        |probe| format!("app = {{ media = {{ bitrate = \"2mbit\", adapt = true{probe} }} }}");
+    let (no_probe, probe) = (media(""), media(", probe = true"));
+    let resume = "resume = { cwnd = \"1bdp\", rtt = \"40ms\" }";
+    let check = |backend, cc: &str, flow: &str| {
+        let text = format!(
+            "path = {{ rate = \"10mbit\", rtt = \"40ms\" }}\n[[flow]]\ncc = \"{cc}\"\n{flow}\n"
         );
-        of(backend, adapts, &says);
+        let plan = Plan::parse(&text, "x.toml", "x", "".as_ref(), Edition::default());
+        check_machine(&plan.expect("sound"), &RunOptions { backend, ..RunOptions::default() })
+    };
+    for (backend, cc) in [
+        (BackendChoice::QUIC_VIRTUAL, "noq:bbr3"),
+        (BackendChoice::QUIC_VIRTUAL, "noq:cubic"),
+        (BackendChoice::QUINN_VIRTUAL, "quinn:bbr"),
+    ] {
+        assert!(check(backend, cc, &no_probe).is_ok(), "{cc}");
+        for (flow, says) in [
+            (probe.as_str(), "takes no requests for probes; take probe out of app.media"),
+            (resume, "does not resume; take resume out"),
+        ] {
+            assert!(check(backend, "cubic", flow).is_ok(), "{flow}");
+            let error = check(backend, cc, flow).expect_err(says).to_string();
+            assert!(error.starts_with(&format!("{cc} {says}")), "{error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
     }
 }

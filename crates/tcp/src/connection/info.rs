@@ -1,6 +1,6 @@
 //! The state and counters that a connection tells.
 
-use fullpipe_cc::{Duration, Snapshot};
+use fullpipe_cc::{BandwidthProbe, Duration, Instant, Rate, Snapshot};
 
 use super::{Connection, State};
 use crate::endpoint::Totals;
@@ -170,6 +170,13 @@ impl Connection {
     /// The model of the congestion control.
     pub fn congestion(&self) -> Snapshot {
         self.cc.snapshot()
+    }
+
+    /// Asks whether the path carries `target`, for an application that would send more than
+    /// [`Snapshot::send_rate_estimate`] of [`Self::congestion`]: see
+    /// [`fullpipe_cc::Controller::probe_bandwidth`]. A probe begins with the next ACK.
+    pub fn probe_bandwidth(&mut self, now: Instant, target: Rate) -> BandwidthProbe {
+        self.cc.probe_bandwidth(now, target)
     }
 
     /// Bytes of memory that the buffers and lists of this connection take up.

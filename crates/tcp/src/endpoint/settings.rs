@@ -1,8 +1,9 @@
-//! Settings of connections that may change.
+//! Settings of connections that may change, and requests to them.
 
-use fullpipe_cc::{Algorithm, Duration, Instant};
+use fullpipe_cc::{Algorithm, BandwidthProbe, Duration, Instant, Rate};
 
 use super::{Endpoint, Handle};
+use crate::config::Error;
 use crate::connection::Connection;
 
 impl Endpoint {
@@ -16,6 +17,20 @@ impl Endpoint {
     /// As [`Connection::set_congestion`].
     pub fn set_congestion(&mut self, now: Instant, handle: Handle, algorithm: Algorithm) {
         self.change(handle, |connection| connection.set_congestion(now, algorithm));
+    }
+
+    /// As [`Connection::probe_bandwidth`].
+    ///
+    /// # Errors
+    /// [`Error::Closed`] when there is no such connection.
+    pub fn probe_bandwidth(
+        &mut self,
+        now: Instant,
+        handle: Handle,
+        target: Rate,
+    ) -> Result<BandwidthProbe, Error> {
+        // It lets nothing leave that could not before.
+        Ok(self.connection_mut(handle)?.probe_bandwidth(now, target))
     }
 
     /// As [`Connection::set_nagle`].

@@ -10,7 +10,7 @@ use std::time;
 
 use ::tokio::io::ReadBuf;
 
-use fullpipe_cc::{Algorithm, Duration, Snapshot};
+use fullpipe_cc::{Algorithm, BandwidthProbe, Duration, Rate, Snapshot};
 
 use super::halves::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use super::wakers::{Direction, Wakers};
@@ -141,6 +141,15 @@ impl TcpStream {
     /// The connection is gone.
     pub fn congestion(&self) -> io::Result<Snapshot> {
         self.with(Connection::congestion)
+    }
+
+    /// Asks whether the path carries `target`: as [`Connection::probe_bandwidth`].
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub fn probe_bandwidth(&self, target: Rate) -> io::Result<BandwidthProbe> {
+        let now = self.shared.now();
+        Ok(self.shared.lock().endpoint.probe_bandwidth(now, self.handle, target)?)
     }
 
     /// The peer's address.

@@ -123,11 +123,22 @@ impl<T: Transport> Flow<T> {
         self.traffic.media_stats(now)
     }
 
+    /// Tells the application how the sender is, and asks there for the probe that it wants.
+    fn tell_of_sender(&mut self, now: Instant) {
+        let view = self.view();
+        self.traffic.on_sender(view);
+        if let Some(target) = self.traffic.wanted_rate(now)
+            && let Some(handle) = self.newest()
+            && let Some(answer) = self.transport.probe_bandwidth(now, handle, target)
+        {
+            self.traffic.on_probe(now, answer);
+        }
+    }
+
     /// Carries out what the application does now.
     fn step(&mut self, now: Instant) {
         if self.traffic.application().heeds_sender() {
-            let view = self.view();
-            self.traffic.on_sender(view);
+            self.tell_of_sender(now);
         }
         loop {
             match self.traffic.on_time(now) {

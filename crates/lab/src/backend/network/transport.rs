@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_cc::{BandwidthProbe, Duration, Instant, Rate};
 use fullpipe_path::Ecn;
 use fullpipe_report::observe::FlowSample;
 use fullpipe_traffic::{SenderStats, SentPacket};
@@ -109,4 +109,12 @@ pub(in crate::backend) trait Transport {
     fn newest_packet(&self) -> Option<SentPacket>;
     /// Congestion control and round trips of a connection, at the sender.
     fn sample(&self, handle: Self::Handle) -> Option<FlowSample>;
+    /// Asks the sender's controller whether the path carries this rate; `None` from a controller
+    /// that is none of ours.
+    fn probe_bandwidth(
+        &mut self,
+        now: Instant,
+        handle: Self::Handle,
+        target: Rate,
+    ) -> Option<BandwidthProbe>;
 }

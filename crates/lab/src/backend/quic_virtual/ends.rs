@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fullpipe_cc::{Duration, Instant, SavedParameters};
+use fullpipe_cc::{BandwidthProbe, Duration, Instant, Rate, SavedParameters};
 use fullpipe_noq::{Marks, TransportSettings};
 use fullpipe_noq_repairs::wire::{Invariants, Reader, V1};
 use fullpipe_path::{Ecn, IPV4_UDP_HEADER_BYTES};
@@ -231,5 +231,14 @@ impl<S: Stack> Transport for Ends<S> {
 
     fn sample(&self, number: u64) -> Option<FlowSample> {
         self.connection(number).and_then(S::sample)
+    }
+
+    fn probe_bandwidth(
+        &mut self,
+        now: Instant,
+        number: u64,
+        target: Rate,
+    ) -> Option<BandwidthProbe> {
+        S::probe_bandwidth(self.connection(number)?, self.times.of(now), target)
     }
 }

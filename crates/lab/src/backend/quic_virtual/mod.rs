@@ -16,7 +16,7 @@ mod tests;
 
 use std::marker::PhantomData;
 
-use fullpipe_cc::{Algorithm, Controller, Duration, Instant};
+use fullpipe_cc::{Controller, Duration, Instant};
 use fullpipe_noq::TransportSettings;
 use fullpipe_path::Ecn;
 use fullpipe_report::observe::Observations;
@@ -70,7 +70,7 @@ impl<S: Stack> Backend for QuicVirtual<S> {
         match feature {
             Feature::Transport(protocol) => *protocol == Protocol::Quic,
             Feature::Setting(name) => {
-                matches!(*name, "ecn" | "extra_rtt" | "jitter" | "resume")
+                matches!(*name, "ecn" | "extra_rtt" | "jitter" | "resume" | "probe")
             }
             // Its handshake gives up where those in real time do.
             Feature::Program | Feature::LongPath | Feature::Graph => false,
@@ -95,23 +95,19 @@ impl<S: Stack> Backend for QuicVirtual<S> {
     }
 
     fn check(&self, scenario: &Scenario, _: Option<LinkKind>) -> Result<(), RunError> {
-        let has_model =
-            |cc: Algorithm| !matches!(cc, Algorithm::Cubic | Algorithm::Reno | Algorithm::Prague);
-        let resumes =
-            |cc: Cc| cc.algorithm().is_some_and(|own| S::RESUMES_WITHOUT_MODEL || has_model(own));
-        let stack = S::NAME;
-        for (flow, config) in scenario.flows.iter().zip(&scenario.config.flows) {
+        let flows = scenario.flows.iter().zip(&scenario.config.flows);
+        for (flow, config) in flows.filter(|(flow, _)| flow.cc.algorithm().is_none()) {
             let cc = flow.cc;
-            if config.cc.resume.is_some() && !resumes(cc) {
-                return Err(RunError::Scenario(format!(
-                    "{cc} does not resume over {stack}; take resume out, or write bbr3 or --backend sim"
-                )));
-            }
-            if config.ecn == Ecn::Ect1 && cc.algorithm().is_none() {
-                return Err(RunError::Scenario(format!(
-                    "{cc} takes a mark of L4S for a loss; write ecn = \"classic\", or prague or bbr3"
-                )));
-            }
+            let why = if config.cc.resume.is_some() {
+                "does not resume; take resume out, or write bbr3"
+            } else if config.application.probes() {
+                "takes no requests for probes; take probe out of app.media, or write bbr3"
+            } else if config.ecn == Ecn::Ect1 {
+                "takes a mark of L4S for a loss; write ecn = \"classic\", or prague or bbr3"
+            } else {
+                continue;
+            };
+            return Err(RunError::Scenario(format!("{cc} {why}")));
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use fullpipe_cc::{Algorithm, Duration, Rate, Snapshot};
+use fullpipe_cc::{Algorithm, BandwidthProbe, Duration, Rate, Snapshot};
 use fullpipe_noq::{CongestionControl, Controllers, Marks, NoqController, TransportSettings};
 use fullpipe_noq_repairs::l4s_client;
 use fullpipe_path::Ecn;
@@ -36,7 +36,6 @@ impl Stack for Noq {
     type View = foreign::noq::View;
 
     const GAPS: &'static [Gap] = &foreign::noq::GAPS;
-    const RESUMES_WITHOUT_MODEL: bool = true;
 
     alike!(noq_proto);
 
@@ -116,14 +115,26 @@ impl Stack for Noq {
     }
 
     fn snapshot(connection: &Connection) -> Option<Snapshot> {
-        let controller = connection.congestion_state(PathId::ZERO)?;
-        let ours = controller.clone_box().into_any().downcast::<NoqController>().ok();
-        ours.map(|ours| ours.snapshot())
+        ours(connection).map(|ours| ours.snapshot())
+    }
+
+    fn probe_bandwidth(
+        connection: &Connection,
+        now: Instant,
+        target: Rate,
+    ) -> Option<BandwidthProbe> {
+        ours(connection).map(|ours| ours.probe_bandwidth(now, target))
     }
 
     fn view(connection: &Connection, view: &mut Self::View) -> Result<Snapshot, RunError> {
         view.look(&connection.congestion_state(PathId::ZERO).ok_or(RunError::Lost)?)
     }
+}
+
+/// The controller, as an application sees it; `None` where it is none of ours.
+fn ours(connection: &Connection) -> Option<Box<NoqController>> {
+    let controller = connection.congestion_state(PathId::ZERO)?;
+    controller.clone_box().into_any().downcast().ok()
 }
 
 fn handle(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use fullpipe_cc::Snapshot;
+use fullpipe_cc::{BandwidthProbe, Rate, Snapshot};
 use fullpipe_noq::{Marks, TransportSettings};
 use fullpipe_path::Ecn;
 use fullpipe_quinn::{Controllers, Pacing, Permit, QuinnController, l4s_client};
@@ -38,7 +38,6 @@ impl Stack for Quinn {
     type View = foreign::quinn::View;
 
     const GAPS: &'static [Gap] = &foreign::quinn::GAPS;
-    const RESUMES_WITHOUT_MODEL: bool = false;
 
     alike!(quinn_proto);
 
@@ -114,9 +113,15 @@ impl Stack for Quinn {
     }
 
     fn snapshot(connection: &Connection) -> Option<Snapshot> {
-        let controller = connection.congestion_state().clone_box();
-        let ours = controller.into_any().downcast::<QuinnController>().ok();
-        ours.map(|ours| ours.snapshot())
+        ours(connection).map(|ours| ours.snapshot())
+    }
+
+    fn probe_bandwidth(
+        connection: &Connection,
+        now: Instant,
+        target: Rate,
+    ) -> Option<BandwidthProbe> {
+        ours(connection).map(|ours| ours.probe_bandwidth(now, target))
     }
 
     fn view(connection: &Connection, view: &mut Self::View) -> Result<Snapshot, RunError> {
@@ -126,6 +131,12 @@ impl Stack for Quinn {
         let own = controller.clone_box().into_any().downcast::<Bbr>();
         view.look(&own.map_err(|_| RunError::Lost)?, cwnd, lost)
     }
+}
+
+/// The controller, as an application sees it; `None` where it is none of ours.
+fn ours(connection: &Connection) -> Option<Box<QuinnController>> {
+    let controller = connection.congestion_state();
+    controller.clone_box().into_any().downcast().ok()
 }
 
 fn handle(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use fullpipe_cc::{SavedParameters, Snapshot};
+use fullpipe_cc::{BandwidthProbe, Rate, SavedParameters, Snapshot};
 use fullpipe_noq::{Marks, TransportSettings};
 use fullpipe_path::Ecn;
 use fullpipe_report::observe::FlowSample;
@@ -45,9 +45,6 @@ pub(in crate::backend) trait Stack: Sized + Send + Sync + 'static {
 
     /// Variables of a snapshot that [`Self::view`] leaves without a meaning.
     const GAPS: &'static [Gap];
-
-    /// True if algorithms without a model, such as CUBIC, use saved parameters too.
-    const RESUMES_WITHOUT_MODEL: bool;
 
     /// The congestion control by this name; `None` if it has none.
     fn control(cc: Cc) -> Option<Self::Control>;
@@ -144,6 +141,12 @@ pub(in crate::backend) trait Stack: Sized + Send + Sync + 'static {
     fn sample(connection: &Self::Connection) -> Option<FlowSample>;
     /// The sender's model of the path; `None` where the controller is none of ours.
     fn snapshot(connection: &Self::Connection) -> Option<Snapshot>;
+    /// Asks the controller whether the path carries this rate; `None` where it is none of ours.
+    fn probe_bandwidth(
+        connection: &Self::Connection,
+        now: Instant,
+        target: Rate,
+    ) -> Option<BandwidthProbe>;
     /// The model of the stack's own BBR, by its printed text; an error where the controller is
     /// none.
     fn view(connection: &Self::Connection, view: &mut Self::View) -> Result<Snapshot, RunError>;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_cc::{BandwidthProbe, Duration, Instant, Rate};
 use fullpipe_path::Ecn;
 use fullpipe_report::observe::FlowSample;
 use fullpipe_sim::FlowConfig;
@@ -241,5 +241,14 @@ impl Transport for TcpEnds {
     fn sample(&self, handle: Handle) -> Option<FlowSample> {
         let tcp = self.ends[SENDER].connection(handle)?;
         Some(FlowSample::of_model(tcp.congestion()))
+    }
+
+    fn probe_bandwidth(
+        &mut self,
+        now: Instant,
+        handle: Handle,
+        target: Rate,
+    ) -> Option<BandwidthProbe> {
+        self.ends[SENDER].probe_bandwidth(now, handle, target).ok()
     }
 }

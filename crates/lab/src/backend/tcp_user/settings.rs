@@ -13,12 +13,9 @@ const TIME_WAIT: Duration = Duration::from_secs(1);
 /// True if a flow's transport has this setting.
 pub(super) fn has(setting: &str) -> bool {
     // Both ends are ours here. It has no other rule for reordering, no recovery without PRR, no
-    // pause without a smaller window, no connection without a handshake, no link of a sender's own,
-    // and no way to ask a connection for a probe of the bandwidth.
-    !matches!(
-        setting,
-        "receiver" | "handshake" | "reordering" | "idle_restart" | "prr" | "access" | "probe"
-    )
+    // pause without a smaller window, no connection without a handshake, and no link of a sender's
+    // own.
+    !matches!(setting, "receiver" | "handshake" | "reordering" | "idle_restart" | "prr" | "access")
 }
 
 /// The flow over TCP: what it leaves at QUIC's usual becomes TCP's.

@@ -2,6 +2,7 @@
 //! bring about.
 
 mod addresses;
+mod bandwidth;
 mod memory;
 mod probes;
 mod small_paths;

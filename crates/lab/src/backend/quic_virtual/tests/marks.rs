@@ -4,13 +4,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fullpipe_cc::{
-    Config, Congestion, CongestionControl, Conn, CustomAlgorithm, RateSample, Snapshot, State,
+    Algorithm, Config, Congestion, CongestionControl, Conn, CustomAlgorithm, RateSample, Snapshot,
+    State,
 };
 use fullpipe_noq::CongestionControl as Of;
 use fullpipe_report::plan::Plan;
 use fullpipe_scenario::Edition;
 
-use super::*;
+use super::super::*;
 use crate::observe::Sampling;
 
 /// Packets of which an algorithm heard that they were marked.

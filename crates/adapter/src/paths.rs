@@ -1,0 +1,93 @@
+//! Configurations of the controllers of a connection, one for each of its paths.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(feature = "careful-resume")]
+use std::sync::{Mutex, PoisonError};
+
+#[cfg(feature = "careful-resume")]
+use fullpipe_cc::SavedParameters;
+use fullpipe_cc::{Algorithm, Config};
+
+use crate::Marks;
+
+/// The algorithm of a connection, and what its controllers begin with: the part of a factory that
+/// is the same for all stacks.
+#[derive(Debug)]
+pub struct PathConfigs {
+    algorithm: Algorithm,
+    next_seed: AtomicU64,
+    marks: Option<Marks>,
+    /// For the first controller.
+    #[cfg(feature = "careful-resume")]
+    saved: Mutex<Option<SavedParameters>>,
+}
+
+impl PathConfigs {
+    /// Controllers with seeds of their own, made from `seed` in the order in which they are built.
+    pub fn new(algorithm: Algorithm, seed: u64) -> Self {
+        Self {
+            algorithm,
+            next_seed: AtomicU64::new(seed),
+            marks: None,
+            #[cfg(feature = "careful-resume")]
+            saved: Mutex::default(),
+        }
+    }
+
+    /// The same, of which the first controller begins with what an earlier connection has left (RFC
+    /// 9959).
+    #[cfg(feature = "careful-resume")]
+    #[must_use]
+    pub fn resuming(self, saved: SavedParameters) -> Self {
+        Self { saved: Mutex::new(Some(saved)), ..self }
+    }
+
+    /// The same where marks are those of L4S ([`Config::ecn`]), whose number is in `marks`.
+    #[must_use]
+    pub fn hearing(self, marks: Marks) -> Self {
+        Self { marks: Some(marks), ..self }
+    }
+
+    /// The marks that its controllers hear of.
+    pub fn marks(&self) -> Option<Marks> {
+        self.marks.clone()
+    }
+
+    /// The algorithm of all of them.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// The configuration of the next controller, without a packet size.
+    pub fn next_config(&self) -> Config {
+        let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
+        Config {
+            ecn: self.marks.is_some(),
+            // A panic while the lock was held leaves the value as it was.
+            #[cfg(feature = "careful-resume")]
+            resume: self.saved.lock().unwrap_or_else(PoisonError::into_inner).take(),
+            ..Config::new(seed)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_controller_has_a_seed_of_its_own() {
+        let configs = PathConfigs::new(Algorithm::Bbr3, u64::MAX);
+        let seeds = [(); 3].map(|()| configs.next_config().seed);
+        assert_eq!(seeds, [u64::MAX, 0, 1]);
+    }
+
+    #[cfg(feature = "careful-resume")]
+    #[test]
+    fn saved_parameters_are_used_once() {
+        let saved = SavedParameters { cwnd: 1 << 20, rtt: fullpipe_cc::Duration::from_millis(40) };
+        let configs = PathConfigs::new(Algorithm::Bbr3, 1).resuming(saved);
+        let resume = [(); 3].map(|()| configs.next_config().resume);
+        assert_eq!(resume, [Some(saved), None, None]);
+    }
+}

@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn an_onlooker_sees_what_was_told_then_and_asks_the_path_itself() {
         let begin = time::Instant::now();
-        let path = Path::new(Algorithm::Cubic, Config::new(1), begin, 1200);
+        let path = Path::new(Algorithm::Cubic, Config::new(1), begin, 1200, None);
         let deliver = |path: &Arc<Path>, ms: u64| {
             let (made, acked) = (begin + Duration::from_millis(ms), Duration::from_millis(50));
             path.made(made, 1200);
@@ -391,9 +391,9 @@ mod tests {
         let rtt = fullpipe_cc::Duration::from_millis(50);
         let saved = fullpipe_cc::SavedParameters { cwnd: 1 << 20, rtt };
         let config = Config { resume: Some(saved), ..Config::new(1) };
-        let path = Path::new(Algorithm::Bbr3, config, begin, 1200);
+        let path = Path::new(Algorithm::Bbr3, config, begin, 1200, None);
         assert_eq!(path.view().phase, Some(fullpipe_cc::ResumePhase::Reconnaissance));
-        let path = Path::new(Algorithm::Cubic, Config::new(1), begin, 1200);
+        let path = Path::new(Algorithm::Cubic, Config::new(1), begin, 1200, None);
         assert_eq!((path.view().saved, path.view().has_failed), (None, false));
         let has_room = || {
             let state = path.lock();

@@ -14,7 +14,7 @@
 //! Choices that the draft leaves: losses are answered as Reno does;
 //! alpha is 1 at first (RFC 8257 section 3.3), so that the first mark halves the window of slow
 //! start; slow start has HyStart++ (RFC 9406); virtual round trips count from the end of slow start
-//! on; before the first sample the initial window is paced as over 25 ms.
+//! on; the initial window is paced as over 25 ms.
 
 mod classic;
 
@@ -114,10 +114,15 @@ impl Prague {
         };
         if conn.is_paced && conn.srtt().is_none() {
             // An initial window that left at once would be marked, and slow start be over.
-            conn.set_pacing_rate(Rate::from_volume(2 * conn.cwnd, LEAST_VIRTUAL_RTT));
+            conn.set_pacing_rate(Self::first_rate(conn));
         }
         prague.pace(conn);
         prague
+    }
+
+    /// The pacing rate of the initial window.
+    fn first_rate(conn: &Conn) -> Rate {
+        Rate::from_volume(2 * conn.initial_cwnd, LEAST_VIRTUAL_RTT)
     }
 
     /// RTT_virt.
@@ -171,10 +176,15 @@ impl Prague {
         self.undo = None;
     }
 
-    /// Paces at one window in a round trip, as the draft has it, and in short bursts.
+    /// Paces at one window in a round trip, as the draft has it, and in short bursts. The initial
+    /// window leaves at the same rate whether a handshake has shown the round trip or not: on a
+    /// long path its packets would be so far apart that each waits for a delayed ACK.
     fn pace(&self, conn: &mut Conn) {
         let doubles = self.slow_start.is_in(conn) && !self.slow_start.is_conservative();
         conn.pace_by_window(if doubles { SLOW_START_PACING } else { AVOIDANCE_PACING });
+        if doubles && conn.is_paced && conn.sampler.delivered < conn.initial_cwnd {
+            conn.set_pacing_rate(conn.pacing_rate.max(Self::first_rate(conn)));
+        }
         if conn.is_paced
             && let Some(rate) = conn.pacing_rate()
         {

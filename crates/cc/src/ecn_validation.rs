@@ -70,8 +70,8 @@ impl EcnValidation {
     }
 
     /// An ACK acknowledges `newly_acked` packets and has these counts, of ECT and CE together and
-    /// of CE; where marks alone are counted both are that. `largest` is the newest packet that was acknowledged so far, `next` the one that will
-    /// be sent next.
+    /// of CE; where marks alone are counted both are that. `largest` is the newest packet that was
+    /// acknowledged so far, `next` the one that will be sent next.
     #[inline]
     pub fn on_ack(
         &mut self,

@@ -35,7 +35,8 @@ pub(crate) trait Layer: Clone + Send + Sync + 'static {
     /// The peer's transport parameters, each time that noq reads them.
     fn parameters(&self, _parameters: &TransportParameters) {}
 
-    /// The key that opens the peer's packets of a number space; the layer may put its own around it.
+    /// The key that opens the peer's packets of a number space; the layer may put its own around
+    /// it.
     fn opener(&self, _space: Space, key: Box<dyn PacketKey>) -> Box<dyn PacketKey> {
         key
     }

@@ -96,9 +96,9 @@ impl NoqController {
     }
 
     /// Asks whether the path carries `target` at `now`: see
-    /// [`fullpipe_cc::Controller::probe_bandwidth`]. A clone from `congestion_state` passes it on to
-    /// the controller that the connection sends with, from any thread; a probe begins with the next
-    /// ACK. [`Snapshot::send_rate_estimate`] is the rate to plan with.
+    /// [`fullpipe_cc::Controller::probe_bandwidth`]. A clone from `congestion_state` passes it on
+    /// to the controller that the connection sends with, from any thread; a probe begins with the
+    /// next ACK. [`Snapshot::send_rate_estimate`] is the rate to plan with.
     ///
     /// ```
     /// use std::time::Instant;

@@ -63,7 +63,8 @@ impl Controllers {
     }
 
     /// The same where marks are those of L4S ([`fullpipe_cc::Config::ecn`]), whose number is in
-    /// `marks`: the connection's packets leave as ECT(1), and its TLS is that of [`crate::l4s_client`].
+    /// `marks`: the connection's packets leave as ECT(1), and its TLS is that of
+    /// [`crate::l4s_client`].
     #[must_use]
     pub fn hearing(self, marks: Marks) -> Self {
         Self(self.0.hearing(marks))
@@ -90,9 +91,9 @@ impl QuinnController {
     }
 
     /// Asks whether the path carries `target` at `now`: see
-    /// [`fullpipe_cc::Controller::probe_bandwidth`]. A clone from `congestion_state` passes it on to
-    /// the controller that the connection sends with, from any thread; a probe begins with the next
-    /// ACK. [`Snapshot::send_rate_estimate`] is the rate to plan with.
+    /// [`fullpipe_cc::Controller::probe_bandwidth`]. A clone from `congestion_state` passes it on
+    /// to the controller that the connection sends with, from any thread; a probe begins with the
+    /// next ACK. [`Snapshot::send_rate_estimate`] is the rate to plan with.
     ///
     /// ```
     /// use std::time::Instant;

@@ -112,7 +112,7 @@ impl EcnValidation {
 
     /// A probe is due: nothing of what is in flight was acknowledged for long. The question ends,
     /// and is asked again after as many round trips as before the first. Where the path drops all
-    /// that is not ECN-capable none is ever answered, so the last of [`QUESTIONS`] counts as an
+    /// that is not ECN-capable none is ever answered, so the last of `QUESTIONS` counts as an
     /// honest answer. `next` is the packet that will be sent next.
     #[cold]
     pub fn on_probe(&mut self, next: u64) {

@@ -371,6 +371,11 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
         3
     }
 
+    /// BBR.max_inflight has room for the packets whose ACK waits, from the next ACK on.
+    fn on_ack_frequency(&mut self) {
+        self.is_model_new = true;
+    }
+
     fn on_mtu_update(&mut self, conn: &mut Conn) {
         if self.has_seen_rtt {
             self.keep_least_pacing_rate(conn);

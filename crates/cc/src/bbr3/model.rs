@@ -43,8 +43,9 @@ impl<F: Flavour> Bbr3<F> {
         if raises && (rs.delivery_rate >= self.max_bw || !rs.is_app_limited) {
             self.max_bw_filter[1] = rs.delivery_rate;
             self.max_bw = self.max_bw_filter[0].max(self.max_bw_filter[1]);
-            // What this cycle delivers decides on the pacing margin, also below the maximum.
-            self.is_model_new |= F::amended(&self.own).is_some();
+            // The margin of bbr3x follows from what this cycle delivers, and the room for packets
+            // whose ACK waits from the maximum, also where BBR.bw stays.
+            self.is_model_new = true;
         }
     }
 
@@ -58,6 +59,7 @@ impl<F: Flavour> Bbr3<F> {
         }
         self.max_bw_filter = [self.max_bw_filter[1], Rate::ZERO];
         self.max_bw = self.max_bw_filter[0];
+        self.is_model_new = true;
     }
 
     /// BoundBWForModel(), "When not Probing for Bandwidth".

@@ -96,14 +96,6 @@ impl Flow {
 
     /// One event.
     pub(crate) fn step(&mut self, event: Event) {
-        eprintln!(
-            "XX {} phase={:?} failed={} state={:?} ecn={}",
-            self.cc.algorithm(),
-            self.cc.resume_phase(),
-            self.cc.saved_parameters_failed(),
-            self.cc.snapshot().state,
-            self.config.ecn
-        );
         self.last = Last::Other;
         match event {
             Event::Send { size, count, wait } => self.send_allowed(size, count, wait),

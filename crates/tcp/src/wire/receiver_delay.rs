@@ -1,8 +1,8 @@
 //! The receiver's part of a round trip, in an option of this crate's own: an experiment in the
 //! sense of RFC 6994. smoltcp does not know it, so it is read and written here.
 //!
-//! What it is for is that of draft-yang-tcpm-ets, whose extensible timestamps tell a receiver's
-//! delay as well, and take the place of those of RFC 7323. A SYN and a SYN-ACK with the bare
+//! Its purpose is that of draft-yang-tcpm-ets, whose extensible timestamps tell a receiver's delay
+//! as well, and take the place of those of RFC 7323. A SYN and a SYN-ACK with the bare
 //! identifier agree on it. Then an ACK has two numbers of three bytes behind the identifier, in
 //! microseconds and in network order: the time for which the host was busy, and the time for which
 //! the ACK was held back on purpose.
@@ -153,7 +153,7 @@ mod tests {
         Some((read.delay_permitted, read.receiver_delay))
     }
 
-    /// What RFC 6994 section 3.1 wants of an option: kind, length, identifier, content.
+    /// An option as RFC 6994 section 3.1 has it: kind, length, identifier, content.
     fn option(content: &[u8]) -> Vec<u8> {
         let mut option = vec![253, 6 + content.len() as u8, b'f', b'p', b'R', b'D'];
         option.extend(content);

@@ -325,10 +325,27 @@ impl Conn {
         }
     }
 
-    /// True if the newest ACK may raise a loss-based window: RFC 9002 section 7.8 forbids it when
-    /// the window was not used. A flow that only its pacer held back did use it.
+    /// True if the newest ACK may raise a loss-based window in congestion avoidance: RFC 9002
+    /// section 7.8 forbids it when the window was not used (as RFC 9438 section 5.8), whatever it
+    /// was that held the flow back: the application, the receiver's flow control, or
+    /// [`Config::max_pacing_rate`]. A flow that only its own pacer held back fills its window.
     pub fn may_grow(&self, rs: &RateSample) -> bool {
-        !rs.is_app_limited || self.is_cwnd_limited()
+        // Before this ACK, which may cover more than the flight: what was taken for lost as well.
+        let departed = self.departed().saturating_sub(rs.newly_acked);
+        departed.saturating_add(1) < self.cwnd_limited_before
+    }
+
+    /// The window after an ACK that adds `growth` in slow start. A window that was not full may
+    /// still be twice what was in flight, as Linux has it (tcp_is_cwnd_limited): a window that
+    /// doubles in a round trip while its packets are spread over it is not full all the time.
+    pub(crate) fn grown_in_slow_start(&self, rs: &RateSample, growth: u64) -> u64 {
+        let grown = self.cwnd.saturating_add(growth);
+        if self.may_grow(rs) {
+            return grown;
+        }
+        // When the acknowledged packet left, and when its ACK came.
+        let in_flight = rs.tx_in_flight.max(rs.prior_inflight);
+        grown.min(in_flight.saturating_mul(2)).max(self.cwnd)
     }
 
     /// C.SMSS in bytes.

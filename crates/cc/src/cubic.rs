@@ -156,10 +156,10 @@ impl CongestionControl for Cubic {
     fn on_ack(&mut self, conn: &mut Conn, rs: &RateSample) {
         let acked = rs.newly_acked_after_recovery;
         self.slow_start.observe(conn, rs);
-        if !conn.may_grow(rs) {
+        if self.slow_start.is_in(conn) {
+            self.slow_start.grow(conn, rs, acked);
+        } else if !conn.may_grow(rs) {
             self.skip_to(rs.now);
-        } else if self.slow_start.is_in(conn) {
-            conn.cwnd = conn.cwnd.saturating_add(self.slow_start.growth(conn, acked));
         } else if acked > 0 {
             self.avoid_congestion(conn, rs, acked);
         }
@@ -303,6 +303,8 @@ mod tests {
         let mut now = Instant::default();
         for _ in 0..=20 {
             let packet = conn.sampler.on_sent(now, SMSS, false, conn.cwnd);
+            conn.inflight = conn.cwnd;
+            conn.mark_cwnd_limited();
             now += rtt;
             let mut rs = conn.sample(now, &packet, None);
             rs.newly_acked_after_recovery = conn.cwnd;
@@ -338,6 +340,8 @@ mod tests {
         // Slow start to the threshold, then the first ACK of congestion avoidance.
         conn.cwnd = 700 * SMSS;
         let packet = conn.sampler.on_sent(Instant::default(), SMSS, false, conn.cwnd);
+        conn.inflight = conn.cwnd;
+        conn.mark_cwnd_limited();
         let mut rs = conn.sample(Instant::default(), &packet, None);
         rs.newly_acked_after_recovery = SMSS;
         cubic.on_ack(&mut conn, &rs);

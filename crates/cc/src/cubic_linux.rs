@@ -254,14 +254,16 @@ impl CongestionControl for LinuxCubic {
         self.acked_bytes += rs.newly_acked_after_recovery;
         let mut acked = self.acked_bytes / conn.smss;
         self.acked_bytes %= conn.smss;
-        if acked > 0 && conn.may_grow(rs) {
-            let mut cwnd = conn.cwnd / conn.smss;
+        let may_grow = conn.may_grow(rs);
+        let mut cwnd = conn.cwnd / conn.smss;
+        if acked > 0 && (may_grow || self.is_in_slow_start(conn)) {
             if self.is_in_slow_start(conn) {
                 let more = acked.min(self.ssthresh.div_ceil(conn.smss).saturating_sub(cwnd));
-                cwnd += more;
+                let grown = conn.grown_in_slow_start(rs, more.saturating_mul(conn.smss));
+                cwnd = cwnd.max(grown / conn.smss);
                 acked -= more;
             }
-            if acked > 0 {
+            if acked > 0 && may_grow {
                 self.compute(rs.now, cwnd, acked, conn.smss);
                 if self.acked >= self.each {
                     self.acked = 0;

@@ -125,12 +125,17 @@ impl SlowStart {
         self.last_min_rtt != Duration::MAX && self.min_rtt >= self.last_min_rtt + threshold
     }
 
+    /// Raises the window by what an ACK of `acked` bytes adds in slow start.
+    pub(crate) fn grow(&self, conn: &mut Conn, rs: &RateSample, acked: u64) {
+        conn.cwnd = conn.grown_in_slow_start(rs, self.growth(conn, acked));
+    }
+
     /// Growth of the window by `acked` bytes in slow start: bytes, not ACKs, are counted (RFC
     /// 3465), so that neither delayed nor split ACKs change the growth.
     ///
     /// RFC 3465 section 2.3 has L = 1 after a timeout, because an ACK then may cover much that was
     /// sent before it; such bytes are not in `acked`.
-    pub(crate) const fn growth(&self, conn: &Conn, acked: u64) -> u64 {
+    const fn growth(&self, conn: &Conn, acked: u64) -> u64 {
         let limit = UNPACED_ACK_LIMIT * conn.smss;
         let counted = if conn.is_paced || acked < limit { acked } else { limit };
         if self.css.is_some() { counted / CSS_GROWTH_DIVISOR } else { counted }

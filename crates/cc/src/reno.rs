@@ -35,14 +35,12 @@ impl CongestionControl for Reno {
     fn on_ack(&mut self, conn: &mut Conn, rs: &RateSample) {
         let acked = rs.newly_acked_after_recovery;
         self.slow_start.observe(conn, rs);
-        if conn.may_grow(rs) {
-            if self.slow_start.is_in(conn) {
-                conn.cwnd = conn.cwnd.saturating_add(self.slow_start.growth(conn, acked));
-            } else {
-                self.acked = self.acked.saturating_add(acked.saturating_mul(conn.smss));
-                conn.cwnd = conn.cwnd.saturating_add(self.acked / conn.cwnd);
-                self.acked %= conn.cwnd;
-            }
+        if self.slow_start.is_in(conn) {
+            self.slow_start.grow(conn, rs, acked);
+        } else if conn.may_grow(rs) {
+            self.acked = self.acked.saturating_add(acked.saturating_mul(conn.smss));
+            conn.cwnd = conn.cwnd.saturating_add(self.acked / conn.cwnd);
+            self.acked %= conn.cwnd;
         }
         self.slow_start.pace(conn);
     }

@@ -64,6 +64,9 @@ pub(crate) struct Link {
     /// The wait for more to acknowledge that the receiver tells of.
     pub(crate) told_wait: Duration,
     pub(crate) busy: bool,
+    /// The receiver's flow control: the most bytes in flight.
+    pub(crate) credit: u64,
+    pub(crate) most_inflight: u64,
     pub(crate) delivered: u64,
     pub(crate) lost: u64,
     pub(crate) states: Vec<State>,
@@ -91,6 +94,8 @@ impl Link {
             told_delay: None,
             told_wait: Duration::ZERO,
             busy: true,
+            credit: u64::MAX,
+            most_inflight: 0,
             delivered: 0,
             lost: 0,
             states: std::vec![State::Startup],
@@ -115,6 +120,9 @@ impl Link {
             return None;
         }
         loop {
+            if self.cc.inflight() + self.size > self.credit {
+                return None;
+            }
             match self.cc.can_send(self.now) {
                 SendDecision::Now { .. } => self.send_packet(),
                 SendDecision::At(at) => return Some(at),
@@ -126,6 +134,7 @@ impl Link {
     /// A full packet leaves, allowed or not.
     pub(crate) fn send_packet(&mut self) {
         let packet = self.cc.on_sent(self.now, self.size as u32);
+        self.most_inflight = self.most_inflight.max(self.cc.inflight());
         let (now, size) = (self.now, self.size);
         let lost = self.policer.as_mut().is_some_and(|p| p.drops(now, size));
         let marked = self.free.since(now) > self.mark_above;

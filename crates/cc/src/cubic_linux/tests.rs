@@ -34,6 +34,8 @@ impl Flow {
         let packets: std::vec::Vec<_> = (0..window)
             .map(|_| self.conn.sampler.on_sent(self.now, SMSS, false, self.conn.cwnd))
             .collect();
+        self.conn.inflight = self.conn.cwnd;
+        self.conn.mark_cwnd_limited();
         self.now += rtt;
         for packet in &packets {
             self.conn.sampler.count_delivered(SMSS);

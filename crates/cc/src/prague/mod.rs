@@ -205,12 +205,10 @@ impl CongestionControl for Prague {
             self.update_alpha(conn, rs.now);
         }
         let acked = rs.newly_acked_after_recovery.saturating_sub(marked);
-        if conn.may_grow(rs) && acked > 0 {
-            if self.slow_start.is_in(conn) {
-                conn.cwnd = conn.cwnd.saturating_add(self.slow_start.growth(conn, acked));
-            } else {
-                self.increase(conn, acked);
-            }
+        if self.slow_start.is_in(conn) {
+            self.slow_start.grow(conn, rs, acked);
+        } else if acked > 0 && conn.may_grow(rs) {
+            self.increase(conn, acked);
         }
         if core::mem::take(&mut self.is_marked)
             && !conn.in_recovery()

@@ -13,6 +13,7 @@ mod serde;
 #[path = "../../src/test_link.rs"]
 mod test_link;
 mod traceability;
+mod unused_window;
 
 // What `test_link` finds in the crate that has it.
 use fullpipe_cc::{

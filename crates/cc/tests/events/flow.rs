@@ -4,6 +4,7 @@ use core::fmt;
 
 use fullpipe_cc::{
     AckBatch, Config, Controller, Duration, Instant, PacketState, RttSample, SendDecision,
+    Transport,
 };
 
 use super::{Event, Property, Start, mtu};
@@ -41,6 +42,8 @@ pub(crate) struct Flow {
     pub(super) late_bytes: u64,
     pub(super) lost_bytes: u64,
     pub(super) window_bound: u64,
+    /// Bytes that the receiver lets be in flight.
+    pub(super) credit: u64,
     /// The transport has overwritten C.inflight: the books need not agree from here on.
     resynced: bool,
     pub(super) last: Last,
@@ -74,6 +77,7 @@ impl Flow {
             acked_bytes: 0,
             late_bytes: 0,
             lost_bytes: 0,
+            credit: u64::MAX,
             resynced: false,
             last: Last::Other,
         };
@@ -127,6 +131,7 @@ impl Flow {
             Event::Cumulative { count, exponent, is_repair } => {
                 self.ack_cumulatively(count, exponent, is_repair);
             }
+            Event::Limit(limit) => self.limit(limit),
             Event::Illegal { .. } if self.legal => {}
             Event::Illegal { what, which } => self.misbehave(what, which),
         }
@@ -160,6 +165,9 @@ impl Flow {
             match self.cc.can_send(self.now) {
                 SendDecision::Now { quantum } => {
                     let bytes = u64::from(self.size(class, count)).min(quantum).min(65_536);
+                    if !self.has_credit(bytes) {
+                        return;
+                    }
                     _ = self.send(bytes as u32);
                 }
                 SendDecision::At(t) if wait % 2 == 1 => self.now = t,
@@ -319,19 +327,29 @@ impl Flow {
         self.raise_bound(self.cc.initial_cwnd().max(self.highest_floor()));
     }
 
-    fn change_path(&mut self, migrates: bool) {
-        self.old.append(&mut self.outstanding);
-        self.old.append(&mut self.lost);
-        self.acked.clear();
+    pub(super) fn change_path(&mut self, migrates: bool) {
+        self.leave_path();
         if migrates {
             self.cc.on_migration(self.now, self.now.as_nanos(), &self.config);
-            self.resynced = false;
-            (self.sent_bytes, self.acked_bytes) = (0, 0);
-            (self.late_bytes, self.lost_bytes) = (0, 0);
-            self.raise_bound(self.cc.cwnd());
+            self.begin_path();
         } else {
             self.cc.forget_flight();
         }
+    }
+
+    /// What is under way belongs to an earlier path.
+    pub(super) fn leave_path(&mut self) {
+        self.old.append(&mut self.outstanding);
+        self.old.append(&mut self.lost);
+        self.acked.clear();
+    }
+
+    /// The books begin anew.
+    pub(super) fn begin_path(&mut self) {
+        self.resynced = false;
+        (self.sent_bytes, self.acked_bytes) = (0, 0);
+        (self.late_bytes, self.lost_bytes) = (0, 0);
+        self.raise_bound(self.cc.cwnd().max(self.highest_floor()));
     }
 
     fn resync(&mut self, value: u8) {
@@ -410,14 +428,21 @@ impl Flow {
 
     /// The most that [`Self::floor`] may be: bbr-swift's follows the receiver's waits.
     fn highest_floor(&self) -> u64 {
-        if self.cc.algorithm().name() == "bbr-swift" { 10 * self.smss } else { self.floor() }
+        if self.cc.algorithm().name() == "bbr-swift" {
+            10 * self.smss
+        } else {
+            self.floor().max(2 * self.smss)
+        }
     }
 
-    /// BBR.MinPipeCwnd, which is one packet at least in bbr-swift, or RFC 9002's kMinimumWindow.
+    /// BBR.MinPipeCwnd, which is one packet at least in bbr-swift, or RFC 9002's kMinimumWindow. Of
+    /// TCP one packet stays after a timeout (RFC 5681 section 3.1).
     pub(super) fn floor(&self) -> u64 {
-        if self.cc.algorithm().name() == "bbr-swift" {
-            return self.smss;
+        match self.cc.algorithm().name() {
+            "bbr-swift" => self.smss,
+            _ if self.is_bbr() => 4 * self.smss,
+            _ if self.config.transport == Transport::Tcp => self.smss,
+            _ => 2 * self.smss,
         }
-        if self.is_bbr() { 4 * self.smss } else { 2 * self.smss }
     }
 }

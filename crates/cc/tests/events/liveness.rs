@@ -95,13 +95,15 @@ impl Link {
 }
 
 /// Panics when `flow` does not fill half of the link within [`bound`]. Without control (a fixed
-/// rate) there is nothing to recover, and at the end of the clock no time to do it in.
+/// rate) there is nothing to recover, at the end of the clock no time to do it in, and a flow that
+/// may not send as fast as the link is not held to it.
 pub(crate) fn assert_delivers(mut flow: Flow, fate: Fate) -> Duration {
     let start = flow.now;
     settle(&mut flow, fate);
     let mut bound = bound(&mut flow);
     let no_time = bound.times(2).as_nanos() > u64::MAX - start.as_nanos();
-    if matches!(flow.cc.algorithm(), Algorithm::Fixed(_)) || no_time {
+    let is_capped = flow.config.max_pacing_rate.is_some_and(|cap| cap < LINK);
+    if matches!(flow.cc.algorithm(), Algorithm::Fixed(_)) || no_time || is_capped {
         return Duration::ZERO;
     }
     let mut link = Link { free_at: flow.now, acks: VecDeque::new() };

@@ -6,13 +6,14 @@
 
 mod combined;
 mod flow;
+mod limits;
 pub(crate) mod liveness;
 mod property;
 mod seldom;
 
 use fullpipe_cc::{
-    Algorithm, Config, CubicRules, Duration, Gain, Instant, Rate, SavedParameters, StartupGains,
-    SwiftOptions,
+    AckFrequency, Algorithm, Config, CubicRules, Duration, Gain, Instant, Rate, SavedParameters,
+    StartupGains, SwiftOptions, Transport,
 };
 
 pub(crate) use flow::Flow;
@@ -119,6 +120,41 @@ pub(crate) enum Event {
         what: u8,
         which: u8,
     },
+    /// Something beside the window is the limit, or changes.
+    Limit(Limit),
+}
+
+/// A limit that is not the window's, or a change under the flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Limit {
+    /// Requests with pauses between them, and an ACK for each answer.
+    Answers { count: u8, packets: u8 },
+    /// The receiver's window from now on. Data waits, and may not leave.
+    Credit { packets: u8 },
+    /// The clock steps back, perhaps for a moment.
+    StepClock { exponent: u8, how: u8 },
+    /// Another path, with a round trip that is known or not, and a cap on the rate.
+    Migrate { rtt: u8, cap: u8 },
+    /// Another algorithm, and a cap on the rate.
+    TakeOver { algorithm: u8, cap: u8 },
+    /// An ACK of everything with up to a million marks.
+    Marks { exponent: u8 },
+    /// Another size of packets in the middle of losses and ACKs.
+    MtuInFlight { size: u8, count: u8 },
+}
+
+impl Limit {
+    fn decode(kind: u8, a: u8, b: u8) -> Self {
+        match kind % 8 {
+            0 | 1 => Self::Answers { count: a, packets: b },
+            2 => Self::Credit { packets: a },
+            3 => Self::StepClock { exponent: a, how: b },
+            4 => Self::Migrate { rtt: a, cap: b },
+            5 => Self::TakeOver { algorithm: a, cap: b },
+            6 => Self::Marks { exponent: a },
+            _ => Self::MtuInFlight { size: a, count: b },
+        }
+    }
 }
 
 impl Event {
@@ -135,6 +171,7 @@ impl Event {
             250 => return Self::Distrust { shift: a },
             251 => return Self::OwnTimer { what: a, count: b, late: c },
             252 => return Self::Cumulative { count: a, exponent: b, is_repair: c % 4 == 0 },
+            254 => return Self::Limit(Limit::decode(a, b, c)),
             _ => {}
         }
         match kind % 32 {
@@ -204,7 +241,18 @@ impl Start {
             resume: (window >= 0xc0 || jumps).then_some(RESUME),
             ..Config::new(1)
         };
-        // The options that the others leave as they are. No input from before begins with these.
+        // What the others leave as it is. No input from before begins with these.
+        let has = |bit: u8| (217..232).contains(&smss) && (smss - 217) >> bit & 1 == 1;
+        let config = Config {
+            transport: if has(0) { Transport::Tcp } else { config.transport },
+            max_pacing_rate: has(1).then_some(Rate::from_bits_per_sec(1_000_000)),
+            ack_frequency: has(2).then_some(AckFrequency {
+                threshold_packets: 20,
+                max_delay: Duration::from_millis(25),
+            }),
+            has_selective_acks: !has(3),
+            ..config
+        };
         let config = if smss < 232 {
             config
         } else {

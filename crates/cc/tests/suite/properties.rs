@@ -19,8 +19,11 @@ fn cases(default: u32) -> ProptestConfig {
     }
 }
 
+/// One in 20 is of a limit that is not the window's, which have one code of 256.
 fn events() -> impl Strategy<Value = Vec<Event>> {
-    prop::collection::vec(any::<[u8; 4]>().prop_map(Event::decode), 0..250)
+    let any_event = any::<[u8; 4]>().prop_map(Event::decode);
+    let limit = any::<[u8; 3]>().prop_map(|[kind, a, b]| Event::decode([254, kind, a, b]));
+    prop::collection::vec(prop_oneof![19 => any_event, 1 => limit], 0..250)
 }
 
 /// Mostly packets and the ACKs of the oldest, some with a mark: what a jump does not end with.

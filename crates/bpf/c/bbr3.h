@@ -254,6 +254,7 @@ static inline void bbr3_restart_from_idle(struct bbr3 *b, struct bbr3_conn *c, u
 {
 	b->idle_restart = true;
 	b->extra_acked_interval_start = now;
+	b->extra_acked_delivered = 0;
 	if (is_in_a_probe_bw_state(b)) {
 		set_pacing_rate_with_gain(b, c, GAIN_ONE);
 		b->is_model_new = true;

@@ -104,10 +104,16 @@ impl<F: Flavour> Bbr3<F> {
 
     /// HandleRestartFromIdle(), "Actions when Restarting from Idle". The controller calls it only
     /// when nothing was in flight and the application was the limit.
+    ///
+    /// The pseudo-code starts a new interval of extra_acked and keeps the bytes of the old one,
+    /// although BBR.extra_acked_delivered is what was acknowledged since the interval began. So
+    /// each answer of a request/response flow would add its bytes, and the window would grow
+    /// without bound. Here both begin anew, as in Linux.
     pub(super) fn handle_restart_from_idle(&mut self, conn: &mut Conn, now: Instant) {
         self.idle_restart = true;
         self.schedule_rtt_check();
         self.extra_acked_interval_start = now;
+        self.extra_acked_delivered = 0;
         if self.is_in_a_probe_bw_state() {
             self.set_pacing_rate_with_gain(conn, Gain::ONE);
             self.is_model_new = true; // the next ACK has the state's own gain again

@@ -5,6 +5,7 @@ mod clean_link;
 // The fuzzer's targets use it, too.
 #[path = "../events/mod.rs"]
 mod events;
+mod idle;
 mod properties;
 mod resume;
 mod serde;

@@ -37,6 +37,15 @@ pub(crate) enum Step {
     Write(u32, u64),
     /// The application has nothing for so long, in ms, and then says so.
     Idle(u64),
+    /// ACKs come together at multiples of so many us, and so many times the application writes so
+    /// many packets, waits until they are acknowledged, says that it has nothing, and pauses for so
+    /// many us.
+    Answers {
+        clump_us: u64,
+        times: u8,
+        packets: u32,
+        pause_us: u64,
+    },
     /// Packets that neither window nor pacer allow, of so many bytes.
     Send(u8, u32),
     /// Every so manieth of the packets in flight is acknowledged and every so manieth lost, in
@@ -99,6 +108,14 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (1u64..6_000).prop_map(Step::Run),
         1 => (1u32..200, 0u64..500).prop_map(|(n, ms)| Step::Write(n, ms)),
         1 => (0u64..15_000).prop_map(Step::Idle),
+        1 => (0u64..50_000, 1u8..20, 1u32..100, 0u64..1_000_000).prop_map(
+            |(clump_us, times, packets, pause_us)| Step::Answers {
+                clump_us,
+                times,
+                packets,
+                pause_us,
+            }
+        ),
         1 => (1u8..50, 1u32..65_536).prop_map(|(n, bytes)| Step::Send(n, bytes)),
         1 => (1u8..8, 1u8..8, 0u64..20, rtt())
             .prop_map(|(acked, lost, ce, rtt)| Step::Report(acked, lost, ce, rtt)),
@@ -212,6 +229,14 @@ impl Run<'_> {
                 self.run(ms * MS, 0)?;
                 self.twins.app_limited()?;
             }
+            Step::Answers { clump_us, times, packets, pause_us } => {
+                self.link.clump_us = clump_us;
+                for _ in 0..times {
+                    self.answer(packets)?;
+                    self.twins.app_limited()?;
+                    self.now += pause_us * 1_000;
+                }
+            }
             Step::Send(packets, bytes) => {
                 for _ in 0..packets {
                     self.send(bytes)?;
@@ -263,13 +288,27 @@ impl Run<'_> {
     fn run(&mut self, nanos: u64, mut packets: u32) -> Result<(), Difference> {
         let end = self.now + nanos;
         while self.now < end {
-            let next_send = if packets == 0 { None } else { self.send_allowed(&mut packets)? };
-            let next_ack = self.flight.front().map(|f| f.arrives);
-            let next = [next_send, next_ack].into_iter().flatten().min().unwrap_or(end).min(end);
-            self.now = next.max(self.now + 1);
-            self.receive()?;
+            self.run_to_next(end, &mut packets)?;
         }
         Ok(())
+    }
+
+    /// Sends so many packets, and receives until nothing is in flight; gives up after 20 s.
+    fn answer(&mut self, mut packets: u32) -> Result<(), Difference> {
+        let end = self.now + 20_000 * MS;
+        while self.now < end && (packets > 0 || !self.flight.is_empty()) {
+            self.run_to_next(end, &mut packets)?;
+        }
+        Ok(())
+    }
+
+    /// Sends what may be sent now of so many packets, and receives what comes next, by `end`.
+    fn run_to_next(&mut self, end: u64, packets: &mut u32) -> Result<(), Difference> {
+        let next_send = if *packets == 0 { None } else { self.send_allowed(packets)? };
+        let next_ack = self.flight.front().map(|f| f.arrives);
+        let next = [next_send, next_ack].into_iter().flatten().min().unwrap_or(end).min(end);
+        self.now = next.max(self.now + 1);
+        self.receive()
     }
 
     /// Sends what may be sent now; when the pacer allows more.

@@ -59,10 +59,11 @@ pub trait CongestionControl {
     /// The last episode's losses were none.
     fn on_spurious_loss(&mut self, _conn: &mut Conn) {}
     /// Safe Retreat of Careful Resume begins (RFC 9959): what was sent beyond the usual met
-    /// congestion, which was handled before.
+    /// congestion, which was handled before. That response stands, also where the losses turn out
+    /// to be none.
     fn on_safe_retreat(&mut self, _conn: &mut Conn) {}
-    /// Safe Retreat is over, and ssthresh becomes at most `most` bytes.
-    fn on_retreated(&mut self, _conn: &mut Conn, _most: u64) {}
+    /// Safe Retreat is over, and ssthresh becomes half of what was delivered since the jump began.
+    fn on_retreated(&mut self, _conn: &mut Conn, _half_of_pipe: u64) {}
     /// C.SMSS changed.
     fn on_mtu_update(&mut self, _conn: &mut Conn) {}
     /// The receiver acknowledges more or less often from now on.

@@ -487,6 +487,15 @@ pub struct Config {
     /// them (Careful Resume, RFC 9959). See [`crate::Controller::saved_parameters`].
     #[cfg(feature = "careful-resume")]
     pub resume: Option<crate::SavedParameters>,
+    /// The time after the start of the flow within which it may jump to a part of
+    /// [`Self::resume`]: an application that has little to send at first jumps later. No longer
+    /// than the rest of the parameters' lifetime. One minute, unless it is said otherwise.
+    #[cfg(feature = "careful-resume")]
+    pub resume_within: Duration,
+    /// The most in bytes that a flow jumps to, whatever was saved (RFC 9959's max_jump). 16 MiB,
+    /// unless it is said otherwise.
+    #[cfg(feature = "careful-resume")]
+    pub max_jump: u64,
 }
 
 impl Config {
@@ -515,6 +524,10 @@ impl Config {
             prague_classic_fallback: true,
             #[cfg(feature = "careful-resume")]
             resume: None,
+            #[cfg(feature = "careful-resume")]
+            resume_within: crate::resume::RESUME_WITHIN,
+            #[cfg(feature = "careful-resume")]
+            max_jump: crate::resume::MAX_JUMP,
         }
     }
 

@@ -296,7 +296,7 @@ impl Conn {
     }
 
     /// Bytes that have left the path, delivered or lost: the clock of a packet-timed round trip.
-    fn departed(&self) -> u64 {
+    pub(crate) fn departed(&self) -> u64 {
         self.sampler.delivered.saturating_add(self.sampler.lost())
     }
 

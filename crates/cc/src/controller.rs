@@ -191,9 +191,12 @@ pub struct Controller {
     algo: Algo,
     #[cfg(feature = "careful-resume")]
     resume: Option<Resume>,
-    /// It was in Safe Retreat.
+    /// Nobody may use the saved parameters again.
     #[cfg(feature = "careful-resume")]
-    has_retreated: bool,
+    has_saved_failed: bool,
+    /// The most that was delivered in the round trip of a packet, in bytes.
+    #[cfg(feature = "careful-resume")]
+    most_in_round_trip: u64,
     hook: Option<StateHook>,
     /// The state when `hook` was last asked for.
     last_state: State,
@@ -236,14 +239,20 @@ impl Controller {
         let granularity = config.pacing_granularity;
         let pacer = Pacer::new(now, granularity, pacing_rate, send_quantum, conn.smss);
         let last_state = each!(&algo, a => a.snapshot(&conn)).state;
+        #[cfg(feature = "careful-resume")]
+        let resume = config.resume.and_then(|saved| {
+            Resume::new(saved, config.max_jump, now + config.resume_within, &conn)
+        });
         Self {
             conn,
             pacer,
             algo,
             #[cfg(feature = "careful-resume")]
-            resume: config.resume.map(Resume::new),
+            resume,
             #[cfg(feature = "careful-resume")]
-            has_retreated: false,
+            has_saved_failed: config.resume.is_some() && resume.is_none(),
+            #[cfg(feature = "careful-resume")]
+            most_in_round_trip: 0,
             hook: config.on_state_change,
             last_state,
         }
@@ -386,7 +395,9 @@ impl Controller {
     /// window (RFC 5681 section 4.1, RFC 2861). `cubic` and `reno` obey, and keep three quarters of
     /// the window as threshold; the others pace, and have their own rules for a restart.
     pub fn on_idle(&mut self, now: Instant, cwnd: u64) {
+        self.lift_jump();
         each!(&mut self.algo, a => a.on_idle(&mut self.conn, cwnd));
+        self.resume_after_pause(now);
         self.update_pacer(now);
     }
 
@@ -396,8 +407,10 @@ impl Controller {
         if self.conn.episode_has_marks() {
             return;
         }
+        self.lift_jump();
         self.conn.end_recovery();
         each!(&mut self.algo, a => a.on_spurious_loss(&mut self.conn));
+        self.resume_after_spurious_loss(now);
         self.update_pacer(now);
     }
 
@@ -414,12 +427,9 @@ impl Controller {
     /// section 9.4: only the port changed): the model stays, and nothing is in flight there yet.
     /// Later reports of the transport on packets from before are ignored.
     pub fn forget_flight(&mut self) {
-        #[cfg(feature = "careful-resume")]
-        if let Some(cwnd) = self.resume.and_then(|resume| resume.window_at_stop(&self.conn)) {
-            self.conn.cwnd = cwnd;
-        }
+        self.lift_jump();
         self.conn.begin_path();
-        self.stop_resuming();
+        self.resume_without_flight();
     }
 
     /// The flow goes on over another path (RFC 9000 section 9.4): everything begins anew, with a
@@ -441,11 +451,7 @@ impl Controller {
         let mut fresh = Self::new(algorithm, *config, now);
         fresh.conn.sampler.begin_path_after(&self.conn.sampler);
         fresh.last_state = self.last_state;
-        fresh.stop_resuming();
-        #[cfg(feature = "careful-resume")]
-        {
-            fresh.has_retreated = self.has_retreated;
-        }
+        fresh.stop_resuming_after(self);
         *self = fresh;
         self.update_pacer(now);
     }
@@ -462,6 +468,7 @@ impl Controller {
     /// Before the first delivery the initial window is made anew from it (RFC 9002 section 7.2);
     /// later only what is counted in packets follows: rates and windows are bytes, and stay true.
     pub fn on_mtu_update(&mut self, now: Instant, smss: u32, config: &Config) {
+        self.lift_jump();
         let conn = &mut self.conn;
         conn.smss = u64::from(smss.max(1));
         if conn.sampler.delivered == 0 {
@@ -473,6 +480,7 @@ impl Controller {
         }
         conn.send_quantum = conn.send_quantum.min(MAX_QUANTUM).max(2 * conn.smss);
         each!(&mut self.algo, a => a.on_mtu_update(conn));
+        self.lay_jump(now);
         self.update_pacer(now);
     }
 
@@ -523,10 +531,10 @@ impl Controller {
     // Apart and cold, so that a send is short enough to be inlined.
     #[cold]
     fn restart_from_idle(&mut self, now: Instant) {
+        self.lift_jump();
         each!(&mut self.algo, a => a.on_restart_from_idle(&mut self.conn, now));
         // Nothing is in flight: whatever the mark counted on was delivered, lost or discarded.
         self.conn.sampler.mark_app_limited(0);
-        #[cfg(feature = "careful-resume")]
         self.resume_after_pause(now);
         self.update_pacer(now);
     }

@@ -206,14 +206,15 @@ impl CongestionControl for Cubic {
     /// The window of the jump was never carried, so it is no W_max. As after a timeout, the next
     /// stage begins at its own window.
     fn on_safe_retreat(&mut self, conn: &mut Conn) {
+        self.undo = None;
         self.w_max = 0;
         self.cwnd_prior = conn.cwnd;
         self.epoch = None;
         self.slow_start.pace(conn);
     }
 
-    fn on_retreated(&mut self, conn: &mut Conn, most: u64) {
-        self.slow_start.set_ssthresh(self.slow_start.ssthresh().min(most));
+    fn on_retreated(&mut self, conn: &mut Conn, half_of_pipe: u64) {
+        self.slow_start.set_ssthresh(half_of_pipe);
         self.slow_start.pace(conn);
     }
 

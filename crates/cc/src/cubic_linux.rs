@@ -320,13 +320,14 @@ impl CongestionControl for LinuxCubic {
 
     /// The window of the jump was never carried, so it is no plateau.
     fn on_safe_retreat(&mut self, conn: &mut Conn) {
+        self.undo = None;
         self.plateau = 0;
         self.stage = None;
         self.pace(conn);
     }
 
-    fn on_retreated(&mut self, conn: &mut Conn, most: u64) {
-        self.ssthresh = self.ssthresh.min(most);
+    fn on_retreated(&mut self, conn: &mut Conn, half_of_pipe: u64) {
+        self.ssthresh = half_of_pipe;
         self.pace(conn);
     }
 

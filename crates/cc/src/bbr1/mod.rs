@@ -234,9 +234,11 @@ impl CongestionControl for Bbr1 {
     }
 
     /// RFC 9959, appendix on BBR: congestion while the saved parameters are in use ends Startup.
-    /// The recovery that begins with it does not bring back the window of the jump.
+    /// The recovery that begins with it brings back no larger window, nor does the conservation of
+    /// packets, whose flight is the jump's.
     fn on_safe_retreat(&mut self, conn: &mut Conn) {
         self.prior_cwnd = conn.cwnd;
+        self.conservation = Conservation::Off;
         self.full_bw_reached = true;
         self.check_drain(conn);
     }

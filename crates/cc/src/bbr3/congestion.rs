@@ -196,6 +196,14 @@ impl<F: Flavour> Bbr3<F> {
         self.undo_inflight_longterm = self.inflight_longterm;
     }
 
+    /// The response to the losses of this episode stands, whether they were spurious or not.
+    pub(super) fn forget_undo(&mut self) {
+        self.undo_state = None;
+        self.undo_bw_shortterm = Rate::ZERO;
+        self.undo_inflight_shortterm = 0;
+        self.undo_inflight_longterm = 0;
+    }
+
     /// HandleSpuriousLossDetection(), "Handling a Spurious Loss Recovery".
     ///
     /// The draft and Linux reset the full-pipe estimate in any case. Here it is reset only if the

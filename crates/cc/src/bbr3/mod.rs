@@ -348,6 +348,7 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
     /// of the jump, which the path did not carry.
     fn on_safe_retreat(&mut self, conn: &mut Conn) {
         self.prior_cwnd = conn.cwnd;
+        self.forget_undo();
         self.end_startup_for_safe_retreat();
         self.renew_control_parameters(conn);
     }

@@ -365,7 +365,7 @@ fn a_controller_fits_768_bytes() {
     let of = |is_on: bool, bytes| if is_on { bytes } else { 0 };
     let swift = of(cfg!(feature = "bbr-swift"), 24);
     let l4s = of(cfg!(feature = "l4s"), 40);
-    let resume = of(cfg!(feature = "careful-resume"), 80);
+    let resume = of(cfg!(feature = "careful-resume"), 112);
     // Of the algorithms the largest counts.
     let most = 768 + swift.max(l4s) + resume;
     assert!(size_of::<Controller>() <= most, "{}", size_of::<Controller>());

@@ -3,7 +3,7 @@
 use super::{Algo, Controller};
 use crate::algo::{Congestion, CongestionControl, Marks};
 #[cfg(feature = "careful-resume")]
-use crate::resume::{News, ResumePhase, Step};
+use crate::resume::{News, ResumePhase};
 use crate::sampler::{MAX_TX_IN_FLIGHT, PacketState, RateSample, RttSample, SendOrder};
 #[cfg(feature = "careful-resume")]
 use crate::units::Rate;
@@ -315,6 +315,10 @@ impl Controller {
         rs.newly_acked = said.newly_acked;
         rs.newly_acked_after_recovery = said.newly_acked - said.acked_before_recovery;
         rs.prior_inflight = said.prior_inflight;
+        #[cfg(feature = "careful-resume")]
+        {
+            self.most_in_round_trip = self.most_in_round_trip.max(rs.delivered);
+        }
         #[cfg(feature = "bbr-swift")]
         rs.set_delays_at_receiver(said.receiver_delay, said.ack_delay);
         rs
@@ -324,6 +328,7 @@ impl Controller {
     /// recovery.
     #[cold]
     fn close_with_more(&mut self, mut said: Said) {
+        self.lift_jump();
         self.conn.leave_flight(said.newly_acked - said.acked_late);
         self.conn.sampler.count_delivered(said.newly_acked);
         if let Some(inflight) = said.inflight {
@@ -373,7 +378,7 @@ impl Controller {
     /// Careful Resume, after the algorithm.
     #[cfg(feature = "careful-resume")]
     fn resume_with(&mut self, said: &Said) {
-        self.resume_on(&News {
+        self.resume_after_batch(&News {
             now: said.now,
             newest: said.newest.as_ref(),
             newly_acked: said.newly_acked,
@@ -382,36 +387,6 @@ impl Controller {
                 || said.has(REPAIRED_LOSS),
             has_timed_out: said.has(TIMEOUT),
         });
-    }
-
-    /// The same when nothing was in flight for a time, in which no ACK came that ended a phase.
-    #[cfg(feature = "careful-resume")]
-    pub(super) fn resume_after_pause(&mut self, now: Instant) {
-        self.resume_on(&News {
-            now,
-            newest: None,
-            newly_acked: 0,
-            is_congested: false,
-            has_timed_out: false,
-        });
-    }
-
-    #[cfg(feature = "careful-resume")]
-    #[cold]
-    fn resume_on(&mut self, news: &News<'_>) {
-        let Some(mut resume) = self.resume else { return };
-        let state = each!(&self.algo, a => a.snapshot(&self.conn)).state;
-        let step = resume.step(&mut self.conn, state, news);
-        match step {
-            Step::Stay => {}
-            Step::Retreat => each!(&mut self.algo, a => a.on_safe_retreat(&mut self.conn)),
-            Step::Retreated(most) => {
-                each!(&mut self.algo, a => a.on_retreated(&mut self.conn, most));
-            }
-            Step::Normal | Step::Failed => {}
-        }
-        self.has_retreated |= matches!(step, Step::Retreat | Step::Failed);
-        self.resume = matches!(step, Step::Stay | Step::Retreat).then_some(resume);
     }
 
     /// The losses and marks of an ACK, if there are any; whether they began an episode.

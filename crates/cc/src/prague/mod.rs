@@ -251,11 +251,12 @@ impl CongestionControl for Prague {
     }
 
     fn on_safe_retreat(&mut self, conn: &mut Conn) {
+        self.undo = None;
         self.pace(conn);
     }
 
-    fn on_retreated(&mut self, conn: &mut Conn, most: u64) {
-        self.slow_start.set_ssthresh(self.slow_start.ssthresh().min(most));
+    fn on_retreated(&mut self, conn: &mut Conn, half_of_pipe: u64) {
+        self.slow_start.set_ssthresh(half_of_pipe);
         self.pace(conn);
     }
 

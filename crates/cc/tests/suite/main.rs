@@ -8,6 +8,7 @@ mod events;
 mod idle;
 mod properties;
 mod resume;
+mod resume_ends;
 mod serde;
 // The link of the unit tests, which use more of it.
 #[allow(dead_code)]

@@ -228,10 +228,11 @@ fn a_jump_that_is_broken_off_leaves_no_window() {
             let mut moved = link(algorithm, Some(SAVED));
             run_to(&mut moved, Some(phase));
             moved.step(&mut || false);
-            let validated = moved.delivered.max(INITIAL_CWND);
+            let slow_started = INITIAL_CWND + moved.delivered;
             moved.cc.forget_flight();
-            assert!(moved.cc.cwnd() <= validated + SMSS, "{algorithm}: {:?}", moved.cc);
+            assert!(moved.cc.cwnd() <= slow_started, "{algorithm}: {:?}", moved.cc);
             assert_eq!(moved.cc.resume_phase(), None, "{algorithm}");
+            assert!(moved.cc.saved_parameters_failed(), "{algorithm}: they are not proven");
 
             let mut timed_out = link(algorithm, Some(SAVED));
             run_to(&mut timed_out, Some(phase));

@@ -204,6 +204,7 @@ static struct flow *start(struct sock *sk)
 	f->lost_end_seq = tp->snd_una;
 	f->conn.smss = max64(tp->mss_cache, 1);
 	f->conn.initial_cwnd = f->initial_packets * f->conn.smss;
+	f->conn.max_pacing_rate = sk->sk_max_pacing_rate;
 	bbr3_init(&f->bbr, &f->conn, now_of(tp), seed,
 		  settings.is_ecn_low_latency && tp->ecn_flags & TCP_ECN_MODE_ANY);
 	f->conn.srtt = (uint64_t)(tp->srtt_us >> 3) * 1000;
@@ -259,10 +260,10 @@ static void cong_control(struct sock *sk, const struct rate_sample *rs)
 	struct bbr3_conn *c = &f->conn;
 	if (tp->mss_cache != c->smss && tp->mss_cache)
 		bbr3_smss(&f->bbr, c, tp->mss_cache, f->initial_packets * tp->mss_cache);
-	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited)) {
-		c->inflight = rs->prior_in_flight * c->smss;
-		mark_cwnd_limited(c);
-	}
+	/* What an application sets later counts for the next model. Until then set_controls() keeps to it. */
+	c->max_pacing_rate = sk->sk_max_pacing_rate;
+	/* TCP's bit stands for a whole window after the window was last full (tcp_cwnd_validate()). */
+	c->is_cwnd_limited = BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
 	count_packets(f, tp);
 	__u32 delivered = f->newly_delivered;
 	f->newly_delivered = 0;

@@ -43,7 +43,7 @@ static inline uint64_t ecn_lower_bound(struct bbr3 *b, const struct bbr3_conn *c
 	if (b->inflight_shortterm == INFINITE)
 		b->inflight_shortterm = c->cwnd;
 	uint32_t cut = b->ecn_alpha * ECN_FACTOR / ECN_UNIT;
-	return gain_of(PER_256(ECN_UNIT - cut), b->inflight_shortterm);
+	return packets_down(c, gain_of(PER_256(ECN_UNIT - cut), b->inflight_shortterm));
 }
 
 SELDOM void loss_lower_bounds(struct bbr3 *b, const struct bbr3_conn *c)
@@ -53,7 +53,8 @@ SELDOM void loss_lower_bounds(struct bbr3 *b, const struct bbr3_conn *c)
 	if (b->inflight_shortterm == INFINITE)
 		b->inflight_shortterm = c->cwnd;
 	b->bw_shortterm = max64(b->bw_latest, gain_of(BETA, b->bw_shortterm));
-	b->inflight_shortterm = max64(b->inflight_latest, gain_of(BETA, b->inflight_shortterm));
+	b->inflight_shortterm = max64(b->inflight_latest,
+				      packets_down(c, gain_of(BETA, b->inflight_shortterm)));
 }
 
 SELDOM void adapt_lower_bounds_from_congestion(struct bbr3 *b, const struct bbr3_conn *c,
@@ -127,7 +128,7 @@ static inline void update_ack_aggregation(struct bbr3 *b, const struct bbr3_conn
 					  const struct bbr3_sample *rs)
 {
 	uint64_t interval = sub_sat(rs->now, b->extra_acked_interval_start);
-	uint64_t expected_delivered = bytes_in(b->bw, interval);
+	uint64_t expected_delivered = bytes_in(min64(b->max_bw, b->bw_shortterm), interval);
 
 	if (b->extra_acked_delivered <= expected_delivered) {
 		b->extra_acked_delivered = 0;
@@ -181,11 +182,12 @@ static inline uint64_t inflight_at_loss(const struct bbr3 *b, const struct bbr3_
 	uint64_t thresh = loss_thresh(b, c, p->tx_in_flight);
 	uint64_t inflight_prev = sub_sat(p->tx_in_flight, p->size);
 	uint64_t lost_prev = sub_sat(p->lost_since, p->size);
-	uint64_t room = sub_sat(gain_of(thresh, inflight_prev), lost_prev);
+	uint64_t budget = packets_up(c, gain_of(thresh, inflight_prev));
 
 	if (thresh >= GAIN_ONE)
 		return INFINITE;
-	return add_sat(inflight_prev, gain_divide(GAIN_ONE - thresh, room));
+	uint64_t fits = gain_divide(GAIN_ONE - thresh, sub_sat(budget, lost_prev));
+	return add_sat(inflight_prev, packets_down(c, fits));
 }
 
 /*
@@ -197,13 +199,14 @@ static inline uint64_t inflight_at_loss(const struct bbr3 *b, const struct bbr3_
  * marks; bbr3_ack() if it acknowledged anything.
  */
 
-/* c has smss and initial_cwnd; everything else is made here. */
+/* c has smss, initial_cwnd and max_pacing_rate; everything else is made here. */
 static inline void bbr3_init(struct bbr3 *b, struct bbr3_conn *c, uint64_t now, uint64_t seed,
 			     bool is_ecn_on)
 {
 	*c = (struct bbr3_conn){
 		.smss = c->smss,
 		.initial_cwnd = c->initial_cwnd,
+		.max_pacing_rate = c->max_pacing_rate,
 		.cwnd = c->initial_cwnd,
 		.send_quantum = 2 * c->smss,
 	};

@@ -65,7 +65,8 @@ int bbr3_connections(struct bpf_iter__bpf_sk_storage_map *ctx)
 		.tail_losses = f->tail_losses,
 		.restarts = f->restarts,
 	};
-	if (connection.is_ipv6) {
+	/* A kernel without IPv6 has no such addresses, and would refuse the program for them. */
+	if (connection.is_ipv6 && bpf_core_field_exists(sk->__sk_common.skc_v6_daddr)) {
 		bpf_core_read(connection.remote, 16, &sk->__sk_common.skc_v6_daddr);
 		bpf_core_read(connection.local, 16, &sk->__sk_common.skc_v6_rcv_saddr);
 	} else {

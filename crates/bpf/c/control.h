@@ -25,7 +25,9 @@ SELDOM void init_pacing_rate(struct bbr3_conn *c)
 	uint64_t rtt = c->srtt ? c->srtt : NOMINAL_RTT;
 	uint64_t nominal_bandwidth = rate_from_volume(c->initial_cwnd, rtt);
 
-	c->pacing_rate = max64(gain_of(STARTUP_PACING_GAIN, nominal_bandwidth), 1);
+	uint64_t rate = gain_of(PACING_MARGIN, gain_of(STARTUP_PACING_GAIN, nominal_bandwidth));
+
+	c->pacing_rate = min64(max64(rate, 1), c->max_pacing_rate);
 }
 
 static inline void set_pacing_rate_with_gain(const struct bbr3 *b, struct bbr3_conn *c, uint64_t gain)
@@ -33,7 +35,7 @@ static inline void set_pacing_rate_with_gain(const struct bbr3 *b, struct bbr3_c
 	uint64_t rate = gain_of(pacing_margin(b), gain_of(gain, b->bw));
 
 	if (rate > 0 && (b->full_bw_reached || rate > c->pacing_rate))
-		c->pacing_rate = rate;
+		c->pacing_rate = min64(rate, c->max_pacing_rate);
 }
 
 static inline uint64_t bdp_multiple(const struct bbr3 *b, const struct bbr3_conn *c, uint64_t bw,
@@ -42,7 +44,7 @@ static inline uint64_t bdp_multiple(const struct bbr3 *b, const struct bbr3_conn
 	if (b->min_rtt == INFINITE)
 		return c->initial_cwnd;
 	uint64_t bdp = bytes_in(bw, b->min_rtt);
-	return gain == GAIN_ONE ? bdp : gain_of(gain, bdp);
+	return packets_up(c, gain == GAIN_ONE ? bdp : gain_of(gain, bdp));
 }
 
 static inline void renew_bdp(struct bbr3 *b, const struct bbr3_conn *c)
@@ -71,14 +73,15 @@ static inline void set_send_quantum(const struct bbr3 *b, struct bbr3_conn *c)
 	uint64_t halvings = min64(b->min_rtt / QUANTUM_HALVING, 63);
 	uint64_t quantum = (c->pacing_rate >> 10) + (MAX_QUANTUM >> halvings);
 
-	c->send_quantum = max64(min64(quantum, MAX_QUANTUM), 2 * c->smss);
+	c->send_quantum = max64(packets_down(c, min64(quantum, MAX_QUANTUM)), 2 * c->smss);
 }
 
 static inline void update_max_inflight(struct bbr3 *b, const struct bbr3_conn *c)
 {
 	bool is_small = acts(b, SMALLER_CRUISE_WINDOW) && b->state == PROBE_BW_CRUISE;
 	uint64_t cap = bdp_multiple(b, c, b->bw, is_small ? CRUISE_CWND_GAIN : b->cwnd_gain);
-	uint64_t extra_acked = min64(b->extra_acked, bytes_in(b->bw, EXTRA_ACKED_TIME));
+	uint64_t extra_acked = min64(packets_up(c, b->extra_acked),
+				     packets_down(c, bytes_in(b->bw, EXTRA_ACKED_TIME)));
 
 	if (is_small)
 		cap = min64(add_sat(cap, CRUISE_PACKETS * c->smss),
@@ -114,7 +117,8 @@ static inline uint64_t inflight_with_headroom(const struct bbr3 *b, const struct
 {
 	if (b->inflight_longterm == INFINITE)
 		return INFINITE;
-	uint64_t headroom = max64(gain_of(HEADROOM, b->inflight_longterm), c->smss);
+	uint64_t headroom =
+		max64(packets_down(c, gain_of(HEADROOM, b->inflight_longterm)), c->smss);
 	return max64(sub_sat(b->inflight_longterm, headroom), min_pipe_cwnd(c));
 }
 
@@ -127,7 +131,8 @@ static inline uint64_t probe_rtt_cwnd(const struct bbr3 *b, const struct bbr3_co
 
 static inline void bound_cwnd_for_model(const struct bbr3 *b, struct bbr3_conn *c)
 {
-	uint64_t cap = b->state == STARTUP ? INFINITE : b->inflight_longterm;
+	bool is_unbounded = b->state == STARTUP || b->state == DRAIN;
+	uint64_t cap = is_unbounded ? INFINITE : b->inflight_longterm;
 
 	if (b->state == PROBE_RTT || b->state == PROBE_BW_CRUISE)
 		cap = inflight_with_headroom(b, c);

@@ -100,7 +100,12 @@ struct sock {
 	struct rb_root tcp_rtx_queue;
 };
 
+struct inet_sock {
+	struct sock sk;
+};
+
 struct inet_connection_sock {
+	struct inet_sock icsk_inet;
 	__u8 icsk_ca_state : 5, icsk_ca_initialized : 1, icsk_ca_setsockopt : 1;
 	__u64 icsk_ca_priv[1];
 };
@@ -129,6 +134,7 @@ struct minmax {
 };
 
 struct tcp_sock {
+	struct inet_connection_sock inet_conn;
 	__u32 snd_nxt;
 	__u32 snd_una;
 	__u32 snd_cwnd;

@@ -15,6 +15,7 @@ static inline void start_round(struct bbr3 *b, const struct bbr3_conn *c)
 static inline void reset_congestion_signals(struct bbr3 *b)
 {
 	b->is_loss_in_round = false;
+	b->is_ecn_in_round = false;
 	b->bw_latest = 0;
 	b->inflight_latest = 0;
 }
@@ -53,7 +54,7 @@ static inline bool is_inflight_too_high(const struct bbr3 *b, const struct bbr3_
 
 static inline uint64_t target_inflight(const struct bbr3 *b, const struct bbr3_conn *c)
 {
-	return min64(b->bdp, c->cwnd);
+	return min64(quantization_budget(b, c, b->bdp), c->cwnd);
 }
 
 /* Startup and Drain. */
@@ -62,8 +63,7 @@ SELDOM void end_startup(struct bbr3 *b, const struct bbr3_conn *c)
 {
 	b->full_bw_now = true;
 	b->full_bw_reached = true;
-	b->inflight_longterm =
-		max64(bdp_multiple(b, c, b->bw, GAIN_ONE), b->inflight_latest);
+	b->inflight_longterm = max64(inflight_at(b, c, b->max_bw), b->inflight_latest);
 }
 
 SELDOM void check_startup_high_loss(struct bbr3 *b, const struct bbr3_conn *c,
@@ -146,7 +146,7 @@ static inline void raise_inflight_longterm_slope(struct bbr3 *b, const struct bb
 
 	if (doublings < MAX_PROBE_UP_ROUNDS)
 		b->bw_probe_up_rounds = doublings + 1;
-	b->probe_up_acked_per_inc = max64(c->cwnd >> (doublings & 31), c->smss);
+	b->probe_up_acked_per_inc = max64(packets_down(c, c->cwnd >> (doublings & 31)), c->smss);
 }
 
 SELDOM void start_probe_bw_up(struct bbr3 *b, const struct bbr3_conn *c,
@@ -166,7 +166,8 @@ SELDOM void handle_inflight_too_high(struct bbr3 *b, const struct bbr3_conn *c,
 	b->prev_probe_too_high = true;
 	b->is_bw_probe_sample = false;
 	if (!is_app_limited)
-		b->inflight_longterm = max64(inflight, gain_of(BETA, target_inflight(b, c)));
+		b->inflight_longterm =
+			max64(inflight, packets_down(c, gain_of(BETA, target_inflight(b, c))));
 	if (b->state == PROBE_BW_UP) {
 		b->undo_state = PROBE_BW_UP;
 		start_probe_bw_down(b, c, now);
@@ -205,7 +206,7 @@ static inline bool advance_ack_phase(struct bbr3 *b, const struct bbr3_conn *c,
 SELDOM void probe_inflight_longterm_upward(struct bbr3 *b, const struct bbr3_conn *c,
 						  const struct bbr3_sample *rs)
 {
-	if (!is_cwnd_limited(c) || c->cwnd < b->inflight_longterm)
+	if (!c->is_cwnd_limited || c->cwnd < b->inflight_longterm)
 		return;
 	b->bw_probe_up_acked = add_sat(b->bw_probe_up_acked, rs->newly_acked);
 	if (b->bw_probe_up_acked >= b->probe_up_acked_per_inc) {
@@ -260,7 +261,7 @@ static inline bool is_time_to_go_down(struct bbr3 *b, const struct bbr3_conn *c,
 	}
 	if (is_up_at_target(b, c, rs))
 		return true;
-	if (is_cwnd_limited(c) && c->cwnd >= b->inflight_longterm) {
+	if (c->is_cwnd_limited && c->cwnd >= b->inflight_longterm) {
 		reset_full_bw(b);
 		b->full_bw = rs->delivery_rate;
 		return false;
@@ -301,7 +302,7 @@ static inline void check_startup_and_drain_done(struct bbr3 *b, const struct bbr
 {
 	if (b->state == STARTUP && b->full_bw_reached)
 		enter_drain(b);
-	if (b->state == DRAIN && c->inflight <= inflight_at(b, c, b->bw))
+	if (b->state == DRAIN && c->inflight <= inflight_at(b, c, b->max_bw))
 		start_probe_bw_down(b, c, now);
 }
 

@@ -110,6 +110,8 @@ struct bbr3_conn {
 	uint64_t cwnd;
 	uint64_t inflight;
 	uint64_t pacing_rate;
+	/* The most that pacing_rate may be. */
+	uint64_t max_pacing_rate;
 	uint64_t send_quantum;
 	uint64_t delivered;
 	uint64_t lost;
@@ -117,8 +119,8 @@ struct bbr3_conn {
 	uint64_t app_limited;
 	/* 0 before the first sample. */
 	uint64_t srtt;
-	uint64_t cwnd_limited_until;
-	bool was_cwnd_limited;
+	/* The window was the limit within the last round trip. The transport says so before each ACK. */
+	bool is_cwnd_limited;
 	bool in_recovery;
 };
 
@@ -270,27 +272,22 @@ struct bbr3 {
 	struct bbr3_amended amended;
 };
 
+/* A volume in whole packets, as Linux counts: rounded down, or up. */
+static inline uint64_t packets_down(const struct bbr3_conn *c, uint64_t volume)
+{
+	return volume - volume % c->smss;
+}
+
+static inline uint64_t packets_up(const struct bbr3_conn *c, uint64_t volume)
+{
+	uint64_t part = volume % c->smss;
+
+	return part ? add_sat(volume, c->smss - part) : volume;
+}
+
 static inline uint64_t min_pipe_cwnd(const struct bbr3_conn *c)
 {
 	return MIN_PIPE_PACKETS * c->smss;
-}
-
-/* Nothing left the path since the window was last full but what was in flight then. */
-static inline bool is_cwnd_limited(const struct bbr3_conn *c)
-{
-	return c->was_cwnd_limited && add_sat(c->delivered, c->lost) <= c->cwnd_limited_until;
-}
-
-static inline void mark_cwnd_limited(struct bbr3_conn *c)
-{
-	c->was_cwnd_limited = true;
-	c->cwnd_limited_until = add_sat(add_sat(c->delivered, c->lost), c->inflight);
-}
-
-/* True if another full packet does not fit into the window. */
-static inline bool is_window_full(const struct bbr3_conn *c)
-{
-	return add_sat(c->inflight, c->smss) > c->cwnd;
 }
 
 /* A round-trip sample, for C.srtt. */

@@ -51,6 +51,11 @@ pub enum Error {
         /// The arguments with which it was written.
         known: String,
     },
+    /// The kernel's TCP is that of google/bbr, branch v3.
+    #[error(
+        "this kernel's TCP is patched for BBRv3 (it calls tso_segs for min_tso_segs): its own congestion control bbr is BBRv3 already"
+    )]
+    PatchedForBbr3,
     /// Pins need the file system.
     #[error("/sys/fs/bpf is not mounted, which --pin needs: mount -t bpf bpf /sys/fs/bpf")]
     NoBpfFileSystem,

@@ -112,6 +112,9 @@ impl Variant {
     }
 
     fn of(types: &Btf<'_>) -> Result<Self, Error> {
+        if arguments_of(types, "tso_segs").is_some() {
+            return Err(Error::PatchedForBbr3);
+        }
         for (operation, arguments) in IN_EACH {
             expect(types, operation, &[arguments])?;
         }
@@ -191,8 +194,8 @@ fn unknown(types: &Btf<'_>) -> Vec<String> {
 ///
 /// # Errors
 ///
-/// [`Error::NoBtf`], [`Error::NoStructOps`], [`Error::TooOld`] or [`Error::OtherSignature`], by
-/// what its type information says.
+/// [`Error::NoBtf`], [`Error::NoStructOps`], [`Error::TooOld`], [`Error::PatchedForBbr3`] or
+/// [`Error::OtherSignature`], by what its type information says.
 pub fn check() -> Result<(), Error> {
     let types = fs::read(TYPES).map_err(|_| Error::NoBtf)?;
     // Names end with a zero.
@@ -273,6 +276,15 @@ mod tests {
             let error = found.expect_err(said).to_string();
             assert!(error.contains(said) && !error.contains('\n'), "{error}");
         }
+    }
+
+    /// google/bbr's branch v3 has tso_segs() in place of min_tso_segs().
+    #[test]
+    fn a_kernel_that_is_patched_for_bbr3_is_told_that_it_has_it() {
+        let patched = "unsigned (*tso_segs)(struct sock *, unsigned);";
+        let Some(found) = of(&[SINCE_6_10, EVENTS, patched].concat(), Variant::of) else { return };
+        let error = found.expect_err("it has no place for the program").to_string();
+        assert!(error.contains("BBRv3") && !error.contains('\n'), "{error}");
     }
 
     #[test]

@@ -30,8 +30,13 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// ResetCongestionSignals().
+    /// ResetCongestionSignals(). Linux forgets the marks of the round as well.
     pub(super) fn reset_congestion_signals(&mut self) {
+        if F::P.answers_ecn
+            && let Some(ecn) = F::ecn_mut(&mut self.own)
+        {
+            ecn.is_in_round = false;
+        }
         self.is_loss_in_round = false;
         self.bw_latest = Rate::ZERO;
         self.inflight_latest = 0;
@@ -87,7 +92,8 @@ impl<F: Flavour> Bbr3<F> {
             delivered = delivered.max(without_margin.min(self.bw_shortterm));
         }
         self.bw_shortterm = delivered.max(F::P.beta.of_rate(self.bw_shortterm));
-        self.inflight_shortterm = self.inflight_latest.max(F::P.beta.of(self.inflight_shortterm));
+        let cut = Self::packets_down(conn, F::P.beta.of(self.inflight_shortterm));
+        self.inflight_shortterm = self.inflight_latest.max(cut);
     }
 
     /// ResetShortTermModel().
@@ -135,8 +141,9 @@ impl<F: Flavour> Bbr3<F> {
         let lost_prev = lost.saturating_sub(packet.size());
         // Losses before this packet may be above the threshold already: then none of it fitted.
         let loss_thresh = self.loss_thresh(conn, packet.tx_in_flight());
-        let room = loss_thresh.of(inflight_prev).saturating_sub(lost_prev);
-        inflight_prev.saturating_add(loss_thresh.complement().divide(room))
+        let budget = Self::packets_up(conn, loss_thresh.of(inflight_prev));
+        let fits = loss_thresh.complement().divide(budget.saturating_sub(lost_prev));
+        inflight_prev.saturating_add(Self::packets_down(conn, fits))
     }
 
     /// The response to all losses and marks of one ACK or timer.

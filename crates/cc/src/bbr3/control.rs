@@ -3,8 +3,8 @@
 
 use super::Bbr3;
 use super::params::{
-    EXTRA_ACKED_TIME, ExtraAckedFilter, Flavour, NOMINAL_RTT, QUANTUM_HALVING, QUANTUM_TIME,
-    TCP_OFFLOAD_QUANTA,
+    EXTRA_ACKED_TIME, ExtraAckedFilter, Flavour, NOMINAL_RTT, PACING_MARGIN, QUANTUM_HALVING,
+    QUANTUM_TIME, TCP_OFFLOAD_QUANTA,
 };
 use crate::config::Transport;
 use crate::conn::{Conn, INFINITE, MAX_QUANTUM};
@@ -13,12 +13,24 @@ use crate::snapshot::State;
 use crate::units::{Duration, Gain, Rate};
 
 impl<F: Flavour> Bbr3<F> {
+    /// A volume in whole packets, rounded down, where the flavour counts packets.
+    pub(super) fn packets_down(conn: &Conn, volume: u64) -> u64 {
+        if F::P.counts_packets { volume - volume % conn.smss } else { volume }
+    }
+
+    /// As [`Self::packets_down`], rounded up.
+    pub(super) fn packets_up(conn: &Conn, volume: u64) -> u64 {
+        let part = if F::P.counts_packets { volume % conn.smss } else { 0 };
+        if part == 0 { volume } else { volume.saturating_add(conn.smss - part) }
+    }
+
     /// InitPacingRate(), "Pacing Rate: C.pacing_rate". Called again with the first round-trip
     /// sample: the rate that came of the nominal 1 ms must not outlive it.
     pub(super) fn init_pacing_rate(&mut self, conn: &mut Conn) {
         let rtt = conn.srtt().unwrap_or(NOMINAL_RTT);
         let nominal_bandwidth = Rate::from_volume(conn.initial_cwnd, rtt);
         let rate = self.startup_gains.pacing.of_rate(nominal_bandwidth);
+        let rate = if F::P.begins_with_margin { PACING_MARGIN.of_rate(rate) } else { rate };
         conn.set_pacing_rate(Self::at_least_a_packet_per_second(conn, rate));
     }
 
@@ -100,16 +112,19 @@ impl<F: Flavour> Bbr3<F> {
         } else {
             conn.pacing_rate.bytes_in(QUANTUM_TIME.min(self.quantum_time_for_swift()))
         };
-        conn.send_quantum = quantum.min(MAX_QUANTUM).max(2 * conn.smss);
+        conn.send_quantum = Self::packets_down(conn, quantum.min(MAX_QUANTUM)).max(2 * conn.smss);
     }
 
     /// BDPMultiple(bw, gain), "Computing BBR.max_inflight". Returns the product and keeps nothing:
     /// the pseudo-code overwrites BBR.bdp on each call, with whichever gain came last.
+    ///
+    /// Linux rounds it up to a packet: rounded down, the window would deliver less than the
+    /// estimate, and the next estimate would be lower.
     pub(super) fn bdp_multiple(&self, conn: &Conn, bw: Rate, gain: Gain) -> u64 {
         if self.min_rtt == Duration::MAX {
             return conn.initial_cwnd;
         }
-        gain.of(bw.bytes_in(self.min_rtt))
+        Self::packets_up(conn, gain.of(bw.bytes_in(self.min_rtt)))
     }
 
     /// The product of the estimates: BDPMultiple(BBR.bw, 1).
@@ -120,7 +135,7 @@ impl<F: Flavour> Bbr3<F> {
 
     /// QuantizationBudget(), "Computing BBR.max_inflight", with UpdateOffloadBudget() of
     /// "BBR.offload_budget".
-    fn quantization_budget(&self, conn: &Conn, inflight_cap: u64) -> u64 {
+    pub(super) fn quantization_budget(&self, conn: &Conn, inflight_cap: u64) -> u64 {
         let quanta = match conn.transport {
             Transport::Quic => 1,
             Transport::Tcp => TCP_OFFLOAD_QUANTA,
@@ -145,7 +160,8 @@ impl<F: Flavour> Bbr3<F> {
             ExtraAckedFilter::Rounds => self.extra_acked,
             // Linux: aggregation explains 100 ms of data, no more.
             ExtraAckedFilter::TwoBuckets { .. } => {
-                self.extra_acked.min(self.bw.bytes_in(EXTRA_ACKED_TIME))
+                let most = Self::packets_down(conn, self.bw.bytes_in(EXTRA_ACKED_TIME));
+                Self::packets_up(conn, self.extra_acked).min(most)
             }
         };
         let cap = cap.saturating_add(extra_acked).saturating_add(self.volume_at_receiver());
@@ -202,12 +218,14 @@ impl<F: Flavour> Bbr3<F> {
     }
 
     /// BoundCwndForModel(), "Bounding cwnd Based on Recent Congestion". Drain is bounded by the
-    /// long-term bound too, as the table of control behaviour says and the pseudo-code does not.
+    /// long-term bound too, as the table of control behaviour says and the pseudo-code does not; in
+    /// Linux it is not.
     #[inline(never)]
     fn bound_cwnd_for_model(&mut self, conn: &mut Conn) {
         let cap = match self.state {
             State::ProbeRtt | State::ProbeBwCruise => self.inflight_with_headroom(conn),
             State::Startup => INFINITE,
+            State::Drain if F::P.drain_ignores_bounds => INFINITE,
             _ => self.inflight_longterm,
         };
         let cap = cap.min(self.inflight_shortterm).max(self.min_pipe_cwnd(conn));

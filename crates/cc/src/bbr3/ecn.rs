@@ -8,8 +8,10 @@
 //! inflight_shortterm by a third of it; a probe in which more than half is marked went too high;
 //! two rounds in succession with half marked end Startup.
 //!
-//! Linux also probes again at once when the marks of a cycle cease before anything was lost; here
-//! the next probe comes in its time, which on paths of 5 ms is at most 63 rounds or 0.3 s away.
+//! Linux also probes again at once when the marks of a cycle cease before anything was lost. A flow
+//! that is alone then makes its own marks, and probes for half of the time; the figures are in
+//! `docs/kernel.md`. Here the next probe comes in its time, which on paths of 5 ms is at most 63
+//! rounds or 0.3 s away.
 
 use super::params::{ECN_ALPHA_GAIN, ECN_FACTOR, ECN_FULL_ROUNDS, ECN_THRESH, ECN_UNIT, Flavour};
 use super::{Bbr3, TooHigh};
@@ -138,6 +140,6 @@ impl<F: Flavour> Bbr3<F> {
         if self.inflight_shortterm == INFINITE {
             self.inflight_shortterm = conn.cwnd;
         }
-        Gain::per_256(ECN_UNIT - cut).of(self.inflight_shortterm)
+        Self::packets_down(conn, Gain::per_256(ECN_UNIT - cut).of(self.inflight_shortterm))
     }
 }

@@ -291,7 +291,8 @@ fn linux_takes_no_more_than_100_ms_of_data_for_aggregation() {
     assert_eq!(beside_two_bdp::<Linux>(), 5 * BDP / 2);
 }
 
-/// rate / 1024 s, and 64 KiB halved for each 512 us of min_rtt; two SMSS at least, 64 KiB at most.
+/// rate / 1024 s, and 64 KiB halved for each 512 us of min_rtt, in whole packets; two SMSS at least,
+/// 64 KiB at most.
 #[test]
 fn linux_sends_larger_quanta_on_shorter_paths() {
     fn quantum<F: Flavour>(min_rtt_us: u64, mbit: u64) -> u64 {
@@ -305,10 +306,11 @@ fn linux_sends_larger_quanta_on_shorter_paths() {
     let rate = |mbit: u64| mbit * 125_000 * 99 / 100;
     let by_rtt = [(0, 65_536), (511, 65_536), (512, 32_768), (1_024, 16_384), (2_048, 4_096)];
     for (us, allowance) in by_rtt {
-        assert_eq!(quantum::<Linux>(us, 8), (allowance + rate(8) / 1024).min(65_536), "{us} us");
+        let bytes = (allowance + rate(8) / 1024).min(65_536);
+        assert_eq!(quantum::<Linux>(us, 8), (bytes / SMSS).max(2) * SMSS, "{us} us");
     }
     assert_eq!(quantum::<Linux>(40_000, 8), 2 * SMSS);
-    assert_eq!(quantum::<Linux>(40_000, 200), rate(200) / 1024);
+    assert_eq!(quantum::<Linux>(40_000, 200), rate(200) / 1024 / SMSS * SMSS);
 }
 
 /// The model asks for less than the window, and the initial window was delivered: the draft's
@@ -415,12 +417,12 @@ fn a_marked_round_lowers_the_short_term_inflight() {
         mark(&mut bbr, &mut conn, SMSS, SMSS);
         bbr.loss_round_delivered = 0;
         bbr.on_ack(&mut conn, &sample(MBIT));
-        assert_eq!(bbr.inflight_shortterm, 64 * SMSS * kept / 256);
+        assert_eq!(bbr.inflight_shortterm, SMSS * (64 * kept / 256));
         assert_eq!(bbr.bw_shortterm, Rate::MAX);
         // The next round without marks lowers nothing.
         bbr.loss_round_delivered = 0;
         bbr.on_ack(&mut conn, &sample(MBIT));
-        assert_eq!(bbr.inflight_shortterm, 64 * SMSS * kept / 256);
+        assert_eq!(bbr.inflight_shortterm, SMSS * (64 * kept / 256));
     }
 }
 

@@ -27,6 +27,8 @@ mod flavour_tests;
 #[cfg(all(test, feature = "l4s"))]
 mod l4s_tests;
 mod model;
+#[cfg(test)]
+mod packets_tests;
 mod params;
 mod probe_bw;
 mod probe_rtt;

@@ -92,7 +92,10 @@ impl<F: Flavour> Bbr3<F> {
     /// UpdateACKAggregation(), "BBR.extra_acked".
     pub(super) fn update_ack_aggregation(&mut self, conn: &Conn, rs: &RateSample) {
         let interval = rs.now.since(self.extra_acked_interval_start);
-        let mut expected_delivered = self.bw.bytes_in(interval);
+        // BBR.bw follows at the end of the ACK.
+        let newest_bw = || self.max_bw.min(self.bw_shortterm);
+        let bw = if F::P.aggregates_by_newest_bw { newest_bw() } else { self.bw };
+        let mut expected_delivered = bw.bytes_in(interval);
         // The ACKs fell behind the expected rate: the episode of aggregation is over.
         if self.extra_acked_delivered <= expected_delivered {
             self.extra_acked_delivered = 0;

@@ -30,6 +30,20 @@ pub(crate) struct Params {
     /// The filter of the maximum of extra_acked.
     pub(super) extra_acked_filter: ExtraAckedFilter,
 
+    /// True if volumes of the model are whole packets: a BDP and a budget are rounded up, a share
+    /// that is taken of a volume down.
+    pub(super) counts_packets: bool,
+    /// True if the target of probes, and inflight_longterm at Startup's end, have room for the
+    /// offload budget.
+    pub(super) targets_have_budget: bool,
+    /// True if congestion bounds neither Drain's window nor the target that ends it.
+    pub(super) drain_ignores_bounds: bool,
+    /// True if aggregation is measured against the bandwidth of this ACK, false if against that of
+    /// the one before.
+    pub(super) aggregates_by_newest_bw: bool,
+    /// True if the very first pacing rate has the pacing margin.
+    pub(super) begins_with_margin: bool,
+
     /// The unit of [`STARTUP_FULL_LOSS_COUNT`]: if true the reports (ACKs, or firings of the loss
     /// timer) that bring losses, else the ranges of packets that were lost.
     pub(super) counts_loss_reports: bool,
@@ -188,6 +202,11 @@ impl Flavour for Draft {
         headroom: Gain::percent(15),
         drain_rounds: 3,
         extra_acked_filter: ExtraAckedFilter::Rounds,
+        counts_packets: false,
+        targets_have_budget: false,
+        drain_ignores_bounds: false,
+        aggregates_by_newest_bw: false,
+        begins_with_margin: false,
         counts_loss_reports: false,
         rto_keeps_inflight_shortterm: false,
         undo_restores_state: true,
@@ -282,7 +301,8 @@ impl Flavour for DraftSwift {
     }
 }
 
-/// Linux: google/bbr, branch v3, in bytes where that counts packets, and with the draft's names.
+/// Linux: google/bbr, branch v3, in bytes where that counts packets (whole packets of them), and with
+/// the draft's names.
 #[derive(Clone, Debug)]
 pub(crate) struct Linux;
 
@@ -297,6 +317,11 @@ impl Flavour for Linux {
         headroom: Gain::per_256(38),
         drain_rounds: u64::MAX,
         extra_acked_filter: ExtraAckedFilter::TwoBuckets { rounds: 5 },
+        counts_packets: true,
+        targets_have_budget: true,
+        drain_ignores_bounds: true,
+        aggregates_by_newest_bw: true,
+        begins_with_margin: true,
         counts_loss_reports: true,
         rto_keeps_inflight_shortterm: true,
         undo_restores_state: false,

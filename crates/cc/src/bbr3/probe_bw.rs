@@ -195,9 +195,13 @@ impl<F: Flavour> Bbr3<F> {
                 && self.target_inflight(conn) < (rounds + 1) * conn.smss)
     }
 
-    /// TargetInflight(): the estimated BDP, unless congestion cut C.cwnd.
+    /// TargetInflight(): the estimated BDP, unless congestion cut C.cwnd. In Linux with the offload
+    /// budget, which is more than a small BDP.
     fn target_inflight(&self, conn: &Conn) -> u64 {
-        self.estimated_bdp(conn).min(conn.cwnd)
+        let bdp = self.estimated_bdp(conn);
+        let target =
+            if F::P.targets_have_budget { self.quantization_budget(conn, bdp) } else { bdp };
+        target.min(conn.cwnd)
     }
 
     /// InflightWithHeadroom(): leaves a share of the long-term bound to other flows.
@@ -205,7 +209,8 @@ impl<F: Flavour> Bbr3<F> {
         if self.inflight_longterm == INFINITE {
             return INFINITE;
         }
-        let headroom = F::P.headroom.of(self.inflight_longterm).max(conn.smss);
+        let headroom = F::P.headroom.of(self.inflight_longterm);
+        let headroom = Self::packets_down(conn, headroom).max(conn.smss);
         self.inflight_longterm.saturating_sub(headroom).max(self.min_pipe_cwnd(conn))
     }
 
@@ -213,7 +218,8 @@ impl<F: Flavour> Bbr3<F> {
     fn raise_inflight_longterm_slope(&mut self, conn: &Conn) {
         let growth_this_round = 1u64 << self.bw_probe_up_rounds;
         self.bw_probe_up_rounds = (self.bw_probe_up_rounds + 1).min(MAX_PROBE_UP_ROUNDS);
-        self.probe_up_acked_per_inc = (conn.cwnd / growth_this_round).max(conn.smss);
+        let acked_per_inc = Self::packets_down(conn, conn.cwnd / growth_this_round);
+        self.probe_up_acked_per_inc = acked_per_inc.max(conn.smss);
     }
 
     /// ProbeInflightLongtermUpward().
@@ -315,7 +321,8 @@ impl<F: Flavour> Bbr3<F> {
         self.prev_probe_too_high = true;
         self.is_bw_probe_sample = false; // react once a probe
         if !rs.is_app_limited {
-            self.inflight_longterm = rs.inflight.max(F::P.beta.of(self.target_inflight(conn)));
+            let cut = Self::packets_down(conn, F::P.beta.of(self.target_inflight(conn)));
+            self.inflight_longterm = rs.inflight.max(cut);
         }
         if self.state == State::ProbeBwUp {
             self.undo_state = Some(State::ProbeBwUp);

@@ -54,12 +54,17 @@ impl<F: Flavour> Bbr3<F> {
         self.end_startup(conn);
     }
 
-    /// The queue is full: inflight_longterm begins with what was delivered at the best.
+    /// The queue is full: inflight_longterm begins with what was delivered at the best, and at least
+    /// with the BDP.
     pub(super) fn end_startup(&mut self, conn: &Conn) {
         self.full_bw_now = true;
         self.full_bw_reached = true;
-        self.inflight_longterm =
-            self.bdp_multiple(conn, self.bw, Gain::ONE).max(self.inflight_latest);
+        let bdp = if F::P.targets_have_budget {
+            self.inflight(conn, self.max_bw, Gain::ONE)
+        } else {
+            self.bdp_multiple(conn, self.bw, Gain::ONE)
+        };
+        self.inflight_longterm = bdp.max(self.inflight_latest);
     }
 
     /// RFC 9959, appendix on BBR: congestion while the saved parameters are in use ends Startup.
@@ -130,9 +135,12 @@ impl<F: Flavour> Bbr3<F> {
     /// whose window equals the target would never leave.
     #[cold]
     pub(super) fn check_drain_done(&mut self, conn: &mut Conn, rs: &RateSample) {
-        if self.state == State::Drain
-            && (conn.inflight <= self.inflight(conn, self.bw, Gain::ONE)
-                || self.round_count - self.drain_start_round > F::P.drain_rounds)
+        if self.state != State::Drain {
+            return;
+        }
+        let bw = if F::P.drain_ignores_bounds { self.max_bw } else { self.bw };
+        if conn.inflight <= self.inflight(conn, bw, Gain::ONE)
+            || self.round_count - self.drain_start_round > F::P.drain_rounds
         {
             self.enter_probe_bw(conn, rs.now);
         }

@@ -9,7 +9,7 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recv, sendto, socket,
 };
 
-use super::bench::{Bench, LinkOf};
+use super::bench::{Bench, LinkOf, sleep_ms};
 
 /// Without timestamps, an ACK of a packet that was sent twice has no round-trip time. Where there
 /// is loss, most filters see such ACKs before the time is over in which another sample has to come.
@@ -61,6 +61,29 @@ fn losses_of_small_responses_are_heard() {
         if not_found == 0 {
             assert!(state.inflight_longterm.is_none_or(|bytes| bytes > 8_600), "{state:?}");
         }
+    }
+}
+
+/// An answer after a pause is no aggregate: of the answers before it nothing is left in extra_acked.
+fn answers_with_pauses_between_them_leave_the_window() {
+    for amended in [false, true] {
+        let link = LinkOf { mbit: 100, rtt_ms: 4, queue_bytes: 500_000, loss: 0.0 };
+        let bench = Bench::of("pauses", amended, &link);
+        let flow = bench.quiet_flow();
+        flow.respond(25_000_000);
+        assert!(flow.state().state.starts_with("ProbeBW"), "{:?}", flow.state());
+        let (end, mut most) = (Instant::now() + Duration::from_secs(5), 0);
+        while Instant::now() < end {
+            flow.respond(200_000);
+            most = most.max(flow.state().cwnd);
+            // Sleeps: the pause.
+            sleep_ms(20);
+        }
+        let state = flow.state();
+        let bdp = link.mbit * 125 * link.rtt_ms;
+        println!("at most {most} bytes on a BDP of {bdp}; {state:?}");
+        assert!(state.restarts > 30, "{state:?}");
+        assert!(most <= 4 * bdp, "{most} bytes on a BDP of {bdp}: {state:?}");
     }
 }
 
@@ -127,6 +150,7 @@ fn a_flow_that_switches_to_it_has_its_min_rtt_and_later_an_ssthresh() {
 
 fullpipe_testkit::tests! {
     long timed [Root, Kernel, Tun] losses_of_small_responses_are_heard,
+    answers_with_pauses_between_them_leave_the_window,
     a_smaller_path_mtu_leaves_the_window,
     a_flow_that_switches_to_it_has_its_min_rtt_and_later_an_ssthresh, without_timestamps_min_rtt_follows_a_path_that_became_longer;
 }

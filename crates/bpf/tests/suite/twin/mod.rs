@@ -5,7 +5,7 @@
 //! a difference is printed with its trace, shrunk.
 
 mod model;
-mod native;
+pub(crate) mod native;
 mod notes;
 mod trace;
 mod twins;
@@ -122,7 +122,16 @@ fn without_a_sample_the_window_grows_and_nothing_is_learned() {
     let native = Native::build(directory.path());
     const MS: u64 = 1_000_000;
     let (smss, rtt) = (1_000, 10 * MS);
-    let mut flow = native.flow(smss, 10 * smss, 1, false, 0, 0);
+    let start = twins::Start {
+        smss: 1_000,
+        initial_cwnd: 10,
+        seed: 1,
+        ecn: false,
+        now: 0,
+        max_pacing_rate: None,
+        without: None,
+    };
+    let mut flow = native.flow(&start, 0);
     let value = |flow: &native::Flow, name: &str| {
         let at = model::VIEW.iter().position(|variable| *variable == name).expect("it is there");
         flow.view()[at]

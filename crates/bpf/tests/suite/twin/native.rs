@@ -2,12 +2,13 @@
 //! nothing else in the workspace needs a C compiler.
 
 use std::ffi::{c_ulong, c_void};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use libloading::Library;
 
 use super::model::VIEW;
+use super::twins::Start;
 
 /// `struct packet` of `twin.c`.
 #[derive(Clone, Copy, Default)]
@@ -44,7 +45,7 @@ struct Functions {
     discarded: unsafe extern "C" fn(State, *const Packet),
     forget_flight: unsafe extern "C" fn(State),
     smss: unsafe extern "C" fn(State, u64, u64),
-    init: unsafe extern "C" fn(State, u64, u64, u64, bool, u64, u32),
+    init: unsafe extern "C" fn(State, u64, u64, u64, bool, u64, u64, u32),
     view: unsafe extern "C" fn(*const c_void, *mut u64),
     size: unsafe extern "C" fn() -> c_ulong,
     ack_without_sample: unsafe extern "C" fn(State, u64, u64, u64),
@@ -61,28 +62,35 @@ pub(crate) struct Native {
     _library: Rc<Library>,
 }
 
+/// Compiles C that includes headers of `c/` into a shared library for this machine.
+pub(crate) fn compile(directory: &Path, source: &Path, flags: &[&str]) -> PathBuf {
+    let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
+    let library = directory.join("library.so");
+    let system = if cfg!(target_os = "macos") { "apple-darwin" } else { "unknown-linux-gnu" };
+    let triple = format!("{}-{system}", std::env::consts::ARCH);
+    let mut build = cc::Build::new();
+    build.target(&triple).host(&triple).opt_level(2).cargo_metadata(false);
+    let compiler = build.try_get_compiler().expect("a C compiler, which rustc links with");
+    let output = compiler
+        .to_command()
+        .args(["-std=gnu11", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"])
+        .args(flags)
+        .arg("-I")
+        .arg(headers)
+        .arg(source)
+        .arg("-o")
+        .arg(&library)
+        .output()
+        .expect("the compiler runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    library
+}
+
 impl Native {
     /// Compiles and loads it.
     pub(crate) fn build(directory: &Path) -> Self {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let library = directory.join("twin.so");
-        let system = if cfg!(target_os = "macos") { "apple-darwin" } else { "unknown-linux-gnu" };
-        let triple = format!("{}-{system}", std::env::consts::ARCH);
-        let mut build = cc::Build::new();
-        build.target(&triple).host(&triple).opt_level(2).cargo_metadata(false);
-        let compiler = build.try_get_compiler().expect("a C compiler, which rustc links with");
-        let output = compiler
-            .to_command()
-            .args(["-std=c11", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"])
-            .arg("-I")
-            .arg(here.join("c"))
-            .arg(here.join("tests/suite/twin/twin.c"))
-            .arg("-o")
-            .arg(&library)
-            .output()
-            .expect("the compiler runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Self::load(&library)
+        let twin = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/twin/twin.c");
+        Self::load(&compile(directory, &twin, &[]))
     }
 
     fn load(path: &Path) -> Self {
@@ -123,23 +131,20 @@ impl Native {
         Self { functions: Rc::new(functions), _library: Rc::new(library) }
     }
 
-    /// A flow that starts `now`, with these amendments of `bbr3x`, a bit each. There may be one at
-    /// a time.
-    pub(crate) fn flow(
-        &self,
-        smss: u64,
-        initial_cwnd: u64,
-        seed: u64,
-        ecn: bool,
-        now: u64,
-        amendments: u32,
-    ) -> Flow {
+    /// A flow that starts so, with these amendments of `bbr3x`, a bit each. There may be one at a
+    /// time.
+    pub(crate) fn flow(&self, start: &Start, amendments: u32) -> Flow {
         // SAFETY: no argument.
         let size = unsafe { (self.functions.size)() } as usize;
         let mut state = vec![0u64; size.div_ceil(8)];
         let address = state.as_mut_ptr().cast();
         // SAFETY: as large as the C compiler says, and aligned to 8 bytes.
-        unsafe { (self.functions.init)(address, smss, initial_cwnd, seed, ecn, now, amendments) };
+        unsafe {
+            let Start { seed, ecn, now, .. } = *start;
+            let (smss, cwnd) = (start.smss.into(), start.initial_cwnd_in_bytes());
+            let most = start.max_pacing_rate.unwrap_or(u64::MAX);
+            (self.functions.init)(address, smss, cwnd, seed, ecn, now, most, amendments);
+        }
         Flow { native: self.clone(), state }
     }
 }

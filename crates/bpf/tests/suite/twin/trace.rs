@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use fullpipe_cc::{Amendment, Amendments, SendDecision, Snapshot};
+use proptest::option;
 use proptest::prelude::*;
 
 use super::native::Native;
@@ -46,6 +47,12 @@ pub(crate) enum Step {
         packets: u32,
         pause_us: u64,
     },
+    /// The receiver's window: at most so many packets are in flight from now on, and whether the
+    /// transport calls that limited by the application. `None`: it is not the limit.
+    Credit(Option<(u8, bool)>),
+    /// For so long, in ms, nothing arrives and nobody sends, as when the host sleeps. TCP's clock
+    /// does not go back.
+    Sleep(u64),
     /// Packets that neither window nor pacer allow, of so many bytes.
     Send(u8, u32),
     /// Every so manieth of the packets in flight is acknowledged and every so manieth lost, in
@@ -102,6 +109,11 @@ fn rtt() -> impl Strategy<Value = Rtt> {
     prop_oneof![Just(Rtt::Own), (0u64..3_000_000).prop_map(Rtt::Exact), Just(Rtt::Ambiguous)]
 }
 
+/// Marks of a report, also more than a packet counts.
+fn marks() -> impl Strategy<Value = u64> {
+    prop_oneof![4 => 0u64..20, 1 => 0u64..200_000]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => link().prop_map(Step::Link),
@@ -116,13 +128,15 @@ fn step() -> impl Strategy<Value = Step> {
                 pause_us,
             }
         ),
+        1 => option::of((1u8..100, any::<bool>())).prop_map(Step::Credit),
+        1 => (1u64..100_000).prop_map(Step::Sleep),
         1 => (1u8..50, 1u32..65_536).prop_map(|(n, bytes)| Step::Send(n, bytes)),
-        1 => (1u8..8, 1u8..8, 0u64..20, rtt())
+        1 => (1u8..8, 1u8..8, marks(), rtt())
             .prop_map(|(acked, lost, ce, rtt)| Step::Report(acked, lost, ce, rtt)),
         1 => Just(Step::LateAck),
         1 => Just(Step::Rto),
         1 => (1u8..6, 1u64..1_000).prop_map(|(times, ms)| Step::Outage(times, ms)),
-        1 => (1u8..8, 1u8..8, 0u64..20)
+        1 => (1u8..8, 1u8..8, marks())
             .prop_map(|(acked, lost, ce)| Step::RtoReport(acked, lost, ce)),
         1 => (1u8..20).prop_map(Step::RepairAtOnce),
         1 => Just(Step::SpuriousLoss),
@@ -145,16 +159,11 @@ fn without() -> impl Strategy<Value = Amendments> {
 pub(crate) fn trace(is_amended: bool) -> impl Strategy<Value = Trace> {
     let now = prop_oneof![Just(0u64), Just(1_000 * MS), Just(u64::MAX / 2)];
     let without = if is_amended { without().prop_map(Some).boxed() } else { Just(None).boxed() };
-    let start = (200u32..9_000, 1u64..64, any::<u64>(), any::<bool>(), now, without).prop_map(
-        |(smss, initial_cwnd, seed, ecn, now, without)| Start {
-            smss,
-            initial_cwnd,
-            seed,
-            ecn,
-            now,
-            without,
-        },
-    );
+    let most = prop_oneof![3 => Just(None), 1 => (1u64..20_000_000).prop_map(Some)];
+    let start = (200u32..9_000, 1u64..64, any::<u64>(), any::<bool>(), now, most, without);
+    let start = start.prop_map(|(smss, initial_cwnd, seed, ecn, now, max_pacing_rate, without)| {
+        Start { smss, initial_cwnd, seed, ecn, now, max_pacing_rate, without }
+    });
     let steps = (link(), prop::collection::vec(step(), 1..24)).prop_map(|(link, mut steps)| {
         steps.insert(0, Step::Link(link));
         steps
@@ -175,6 +184,7 @@ struct Run<'a> {
     now: u64,
     smss: u32,
     link: Link,
+    credit: Option<(u8, bool)>,
     /// The time at which the link has sent all that it took in.
     free: u64,
     random: u64,
@@ -206,6 +216,7 @@ pub(crate) fn run(
         now: trace.start.now,
         smss: trace.start.smss,
         link,
+        credit: None,
         free: trace.start.now,
         random: trace.start.seed | 1,
         flight: VecDeque::new(),
@@ -236,6 +247,11 @@ impl Run<'_> {
                     self.twins.app_limited()?;
                     self.now += pause_us * 1_000;
                 }
+            }
+            Step::Credit(credit) => self.credit = credit,
+            Step::Sleep(ms) => {
+                self.now += ms * MS;
+                self.receive()?;
             }
             Step::Send(packets, bytes) => {
                 for _ in 0..packets {
@@ -314,6 +330,14 @@ impl Run<'_> {
     /// Sends what may be sent now; when the pacer allows more.
     fn send_allowed(&mut self, packets: &mut u32) -> Result<Option<u64>, Difference> {
         while *packets > 0 {
+            if let Some((most, is_said)) = self.credit
+                && self.flight.len() >= most.into()
+            {
+                if is_said {
+                    self.twins.app_limited()?;
+                }
+                return Ok(None);
+            }
             match self.twins.can_send(self.now) {
                 SendDecision::Now { .. } => self.send(self.smss)?,
                 SendDecision::At(at) => return Ok(Some(at.as_nanos())),

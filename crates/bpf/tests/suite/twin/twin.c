@@ -28,6 +28,9 @@ struct twin {
 	bool has_recovery_start;
 	uint64_t recovery_time, recovery_index;
 	bool awaits_repair;
+	/* C.delivered and C.lost when all that was in flight when the window was last full will have left. */
+	bool was_cwnd_limited;
+	uint64_t cwnd_limited_until;
 	/* Counts changes of path. What is said of packets from before is ignored. */
 	uint64_t path;
 	/* The batch of one ACK. */
@@ -42,12 +45,13 @@ struct twin {
 unsigned long twin_size(void) { return sizeof(struct twin); }
 
 void twin_init(struct twin *t, uint64_t smss, uint64_t initial_cwnd, uint64_t seed, bool ecn,
-	       uint64_t now, uint32_t on)
+	       uint64_t now, uint64_t max_pacing_rate, uint32_t on)
 {
 	amendments = on;
 	*t = (struct twin){ .delivered_time = now, .first_send_time = now, .min_rtt = INFINITE };
 	t->c.smss = smss;
 	t->c.initial_cwnd = initial_cwnd;
+	t->c.max_pacing_rate = max_pacing_rate;
 	bbr3_init(&t->b, &t->c, now, seed, ecn);
 }
 
@@ -76,7 +80,29 @@ static bool sent_after_recovery_start(const struct twin *t, const struct packet 
 	       (p->send_time == t->recovery_time && !is_index_after(t->recovery_index, p->index));
 }
 
-void twin_cwnd_limited(struct twin *t) { mark_cwnd_limited(&t->c); }
+static bool is_cwnd_limited(const struct twin *t)
+{
+	return t->was_cwnd_limited && add_sat(t->c.delivered, t->c.lost) <= t->cwnd_limited_until;
+}
+
+void twin_cwnd_limited(struct twin *t)
+{
+	t->was_cwnd_limited = true;
+	t->cwnd_limited_until = add_sat(add_sat(t->c.delivered, t->c.lost), t->c.inflight);
+}
+
+static void note_full_window(struct twin *t)
+{
+	if (add_sat(t->c.inflight, t->c.smss) > t->c.cwnd)
+		twin_cwnd_limited(t);
+}
+
+/* An ACK is told to the algorithm. */
+static void tell_ack(struct twin *t, const struct bbr3_sample *rs)
+{
+	t->c.is_cwnd_limited = is_cwnd_limited(t);
+	bbr3_ack(&t->b, &t->c, rs);
+}
 
 void twin_sent(struct twin *t, uint64_t now, uint64_t size, struct packet *p)
 {
@@ -87,8 +113,7 @@ void twin_sent(struct twin *t, uint64_t now, uint64_t size, struct packet *p)
 		mark_app_limited(&t->c);
 	}
 	t->c.inflight = add_sat(t->c.inflight, size);
-	if (is_window_full(&t->c))
-		mark_cwnd_limited(&t->c);
+	note_full_window(t);
 	if (idle)
 		t->first_send_time = t->delivered_time = now;
 	*p = (struct packet){
@@ -108,8 +133,7 @@ void twin_sent(struct twin *t, uint64_t now, uint64_t size, struct packet *p)
 
 void twin_ack(struct twin *t)
 {
-	if (is_window_full(&t->c))
-		mark_cwnd_limited(&t->c);
+	note_full_window(t);
 	t->ack.has_newest = t->ack.has_lost = t->ack.has_no_rtt = false;
 	t->ack.left_flight = t->ack.newly_acked = t->ack.ce = 0;
 	t->ack.rtt = INFINITE;
@@ -226,7 +250,7 @@ void twin_finish(struct twin *t, uint64_t now)
 	if (t->ack.has_lost)
 		bbr3_congestion(&t->b, &t->c, now);
 	if (t->ack.has_newest)
-		bbr3_ack(&t->b, &t->c, &rs);
+		tell_ack(t, &rs);
 }
 
 void twin_app_limited(struct twin *t)
@@ -273,7 +297,7 @@ void twin_view(const struct twin *t, uint64_t *out)
 	const struct bbr3_conn *c = &t->c;
 	const uint64_t view[] = {
 		c->cwnd, c->pacing_rate, b->state, c->send_quantum, c->inflight, c->delivered,
-		c->lost, is_cwnd_limited(c), c->app_limited != 0, c->srtt, t->latest_rtt,
+		c->lost, is_cwnd_limited(t), c->app_limited != 0, c->srtt, t->latest_rtt,
 		b->max_bw, b->bw, b->bw_shortterm, b->inflight_shortterm, b->inflight_longterm,
 		b->min_rtt, b->bdp, b->extra_acked, b->max_inflight,
 		b->pacing_gain * 100 / GAIN_ONE, b->cwnd_gain * 100 / GAIN_ONE,
@@ -297,7 +321,7 @@ void twin_ack_without_sample(struct twin *t, uint64_t now, uint64_t rtt, uint64_
 	struct bbr3_sample rs = bbr3_without_sample(now, rtt, newly_acked, t->c.inflight);
 
 	t->c.delivered += newly_acked;
-	bbr3_ack(&t->b, &t->c, &rs);
+	tell_ack(t, &rs);
 }
 
 unsigned long notes_size(void) { return sizeof(struct notes); }

@@ -2,7 +2,7 @@
 //! believe the same.
 
 use fullpipe_cc::{
-    Algorithm, Amendment, Amendments, Config, Controller, Duration, Instant, PacketState,
+    Algorithm, Amendment, Amendments, Config, Controller, Duration, Instant, PacketState, Rate,
     RttSample, SendDecision, Snapshot, Transport,
 };
 
@@ -18,8 +18,16 @@ pub(crate) struct Start {
     pub(crate) seed: u64,
     pub(crate) ecn: bool,
     pub(crate) now: u64,
+    /// In bytes per second.
+    pub(crate) max_pacing_rate: Option<u64>,
     /// The amendments that `bbr3x-linux` is without; `None` for `bbr3-linux`.
     pub(crate) without: Option<Amendments>,
+}
+
+impl Start {
+    pub(crate) fn initial_cwnd_in_bytes(&self) -> u64 {
+        self.initial_cwnd * u64::from(self.smss)
+    }
 }
 
 /// A packet, as either side keeps it.
@@ -70,7 +78,8 @@ impl Twins {
         let without = start.without.unwrap_or_default();
         let config = Config {
             smss: start.smss,
-            initial_cwnd: Some(start.initial_cwnd * u64::from(start.smss)),
+            initial_cwnd: Some(start.initial_cwnd_in_bytes()),
+            max_pacing_rate: start.max_pacing_rate.map(Rate::from_bytes_per_sec),
             transport: Transport::Tcp,
             ecn: start.ecn,
             bbr3x_without: without,
@@ -85,9 +94,7 @@ impl Twins {
         };
         let bits = Amendment::ALL.iter().enumerate().filter(|(_, amendment)| is_on(amendment));
         let amendments = bits.map(|(bit, _)| 1 << bit).sum();
-        let smss = u64::from(start.smss);
-        let initial_cwnd = rust.initial_cwnd();
-        let c = native.flow(smss, initial_cwnd, start.seed, start.ecn, start.now, amendments);
+        let c = native.flow(start, amendments);
         Self { rust, c, config, events: 0 }
     }
 

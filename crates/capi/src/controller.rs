@@ -267,9 +267,12 @@ pub unsafe extern "C" fn fullpipe_on_sent(
     }
 }
 
-/// The sender has nothing to send although window and pacer would let it. Call it when the
-/// application writes, before the new data is queued, and at the start of ACK and timer processing,
-/// each time that there is no unsent data.
+/// The application is the limit: window and pacer would let data leave, and there is none. Call it
+/// when the application writes, before the new data is queued, at the start of ACK and timer
+/// processing, and when sending ends, each time that nothing is unsent and nothing waits to be sent
+/// again. Do not call it for data that exists and may not leave because of the receiver's window, a
+/// full send buffer, the limit against amplification or missing keys: that is a limit as the path's,
+/// and with this call BBR would stay in Startup for as long as it lasts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_on_app_limited(cc: *mut Handle) -> Status {
     // SAFETY: the caller's guarantee for `cc`.

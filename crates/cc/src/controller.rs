@@ -346,7 +346,10 @@ impl Controller {
     pub fn on_sent(&mut self, now: Instant, bytes: u32) -> PacketState {
         // More than the packet's state can hold would never leave C.inflight again.
         let bytes = u64::from(bytes).min(MAX_SIZE);
-        // All three tests come before the packet is in flight.
+        // All three tests come before the packet is in flight. HandleRestartFromIdle() wants
+        // C.app_limited, too: a flow that the receiver's window stopped until nothing was in flight
+        // had data all the time, and goes on in its state. Its samples begin anew, so that the
+        // pause is in none of them.
         let idle = self.conn.is_idle();
         if idle && self.conn.sampler.is_app_limited() {
             self.restart_from_idle(now);
@@ -369,14 +372,21 @@ impl Controller {
         AckBatch::new(self, now, prior_inflight)
     }
 
-    /// The sender has nothing to send although window and pacer would let it: the application, or
-    /// the receiver's flow control, is the limit.
+    /// The application is the limit: window and pacer would let data leave, and there is none.
     ///
     /// CheckIfApplicationLimited() of draft-ietf-ccwg-bbr, "Detecting application-limited phases":
-    /// call it when the application
-    /// writes (before the new data is queued), at the start of ACK processing, and at the start of
-    /// timer processing, each time that there is no unsent data. The part of the test that is the
-    /// controller's (C.inflight below C.cwnd) is made here.
+    /// call it when the application writes (before the new data is queued), at the start of ACK
+    /// processing, at the start of timer processing, and when sending ends, each time that nothing
+    /// is unsent and nothing waits to be sent again. The part of the test that is the controller's
+    /// (C.inflight below C.cwnd) is made here.
+    ///
+    /// Do **not** call it for data that exists and may not leave, whatever holds it back: the
+    /// receiver's window for the connection or a stream, a full send buffer before which the
+    /// application waits with more, the limit against amplification, keys that are not there yet.
+    /// Then call nothing. The draft treats such a limit as a bottleneck of the network
+    /// ("Considerations Related to Receiver Flow Control Limits"): its samples are the path's. With
+    /// the mark they would not count, and Startup would last, with the queue that such a window
+    /// allows, as long as the limit.
     pub fn on_app_limited(&mut self) {
         self.conn.note_nothing_to_send();
         self.pacer.expect_nothing();

@@ -41,6 +41,8 @@ struct Writes {
     buffer: Option<(u64, Option<u64>)>,
     /// Bytes written in all.
     bytes: u64,
+    /// The application has more, and waits for room in the buffer.
+    waits: bool,
 }
 
 impl Source {
@@ -53,14 +55,22 @@ impl Source {
 
     /// Fills the send buffer up: `arrived` bytes have left it.
     fn fill(&mut self, now: Instant, arrived: u64) {
-        let Writes { buffer, bytes: written, .. } = &mut *self.writes;
+        let Writes { buffer, bytes: written, waits, .. } = &mut *self.writes;
         let Some((size, left)) = buffer else { return };
         let room = size.saturating_sub(*written - arrived.min(*written));
         let bytes = left.map_or(room, |left| left.min(room));
+        *waits = left.is_none_or(|left| left > bytes);
         if bytes > 0 {
             *left = left.map(|left| left - bytes);
             self.write(now, bytes);
         }
+    }
+
+    /// True if the application has nothing that was not sent, neither written nor waiting for room
+    /// in the send buffer.
+    #[inline]
+    fn is_out_of_data(&self) -> bool {
+        self.unsent == Some(0) && !self.writes.waits
     }
 
     /// The next piece of up to `most` bytes: its size and when it was written.
@@ -132,7 +142,7 @@ impl Sender {
             source: Source {
                 unsent: Some(0),
                 sent: 0,
-                writes: Box::new(Writes { times: VecDeque::new(), buffer, bytes: 0 }),
+                writes: Box::new(Writes { times: VecDeque::new(), buffer, bytes: 0, waits: false }),
             },
             next_chunk: 0,
             max_data: match config.receive_window {
@@ -238,16 +248,15 @@ impl Sender {
         }
     }
 
-    #[inline]
-    fn has_data(&self) -> bool {
-        self.next_payload() > 0 || !self.flight.retransmit.is_empty()
-    }
-
     /// draft-ietf-ccwg-bbr, "Detecting application-limited phases": asked at the start of ACK and
-    /// timer processing and when there is nothing to send.
+    /// timer processing and when nothing can be sent.
+    ///
+    /// Data that waits for the receiver's window is unsent data. So is what the application holds
+    /// back while the send buffer is full: NoUnsentData() is about the application, and the buffer
+    /// is the transport's, as the window is.
     #[inline]
     fn check_if_application_limited(&mut self) {
-        if !self.has_data() {
+        if self.source.is_out_of_data() && self.flight.retransmit.is_empty() {
             self.cc.on_app_limited();
         }
     }
@@ -282,7 +291,8 @@ impl Sender {
     pub(crate) fn pause(&mut self) {
         self.source.unsent = Some(0);
         let sent = self.source.sent;
-        *self.source.writes = Writes { times: VecDeque::new(), buffer: None, bytes: sent };
+        *self.source.writes =
+            Writes { times: VecDeque::new(), buffer: None, bytes: sent, waits: false };
     }
 
     pub(crate) fn write(&mut self, now: Instant, bytes: u64) {
@@ -336,7 +346,7 @@ impl Sender {
         let paced_until = loop {
             let payload = self.next_payload();
             if payload == 0 && self.flight.retransmit.is_empty() {
-                self.cc.on_app_limited();
+                self.check_if_application_limited();
                 break None;
             }
             let decision = match self.cc.can_send(now) {

@@ -27,6 +27,8 @@ enum Disturbance {
     Idle(u64),
     /// The application sends so many packets every so many ms, ten times.
     Trickle(u64, u64),
+    /// The receiver's window has room for so many packets, or for none, for so many ms.
+    Window(u64, u64),
     /// The link has one part in so many of its rate for so many ms.
     Slower(u64, u64),
     /// Packets marked lost have arrived.
@@ -43,6 +45,7 @@ fn disturbance() -> impl Strategy<Value = Disturbance> {
         1 => (2u64..200, 1u64..500).prop_map(|(n, ms)| Disturbance::Marks(n, ms)),
         2 => (1u64..30_000).prop_map(Disturbance::Idle),
         2 => (1u64..10, 1u64..500).prop_map(|(n, ms)| Disturbance::Trickle(n, ms)),
+        2 => (0u64..200, 1u64..5_000).prop_map(|(n, ms)| Disturbance::Window(n, ms)),
         1 => (2u64..20, 1u64..1_000).prop_map(|(n, ms)| Disturbance::Slower(n, ms)),
         1 => Just(Disturbance::Spurious),
     ]
@@ -105,6 +108,11 @@ fn disturb(link: &mut Link, disturbance: &Disturbance) {
                 link.run(MS.times(ms));
             }
             link.busy = true;
+        }
+        Disturbance::Window(packets, ms) => {
+            link.credit = packets * SMSS;
+            link.run(MS.times(ms));
+            link.credit = u64::MAX;
         }
         Disturbance::Slower(part, ms) => {
             let rate = link.rate;

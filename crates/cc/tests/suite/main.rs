@@ -6,6 +6,7 @@ mod clean_link;
 #[path = "../events/mod.rs"]
 mod events;
 mod idle;
+mod limits;
 mod properties;
 mod resume;
 mod resume_ends;

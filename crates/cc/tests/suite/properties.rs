@@ -10,7 +10,7 @@ use crate::events::{Event, Flow, Property, Start, algorithms};
 use proptest::prelude::*;
 
 /// Sequences of each test; each is run for every algorithm.
-fn cases(default: u32) -> ProptestConfig {
+pub(crate) fn cases(default: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
     ProptestConfig {
         cases: cases.unwrap_or(default),

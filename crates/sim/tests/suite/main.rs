@@ -7,6 +7,7 @@ mod aqm;
 mod bandwidth;
 mod data_center;
 mod examples;
+mod flow_control;
 mod graph;
 mod hosts;
 mod l4s;

@@ -86,7 +86,8 @@ fn every_byte_arrives_once_and_in_order_whatever_is_lost() {
 }
 
 /// A window of W bytes a round trip is all that passes, however wide the link; a little less,
-/// because only whole packets leave, and ACKs wait for a second packet.
+/// because only whole packets leave, and ACKs wait for a second packet. BBR takes the window for a
+/// bottleneck: it paces at 99 % of what passes, and has a ProbeRTT.
 #[test]
 fn a_receive_window_limits_to_itself_per_round_trip() {
     let receive_window = ReceiveWindow::Fixed(200_000);
@@ -94,7 +95,7 @@ fn a_receive_window_limits_to_itself_per_round_trip() {
         let mut sim = sim(mbit(1_000), 5_000_000, vec![FlowConfig { receive_window, ..flow }]);
         let seen = goodput(&mut sim, 0, 2_000, 10_000);
         let most = 200_000.0 * 8.0 / 40_000.0;
-        assert!((0.97 * most..most).contains(&seen), "{seen} Mbit/s");
+        assert!((0.96 * most..most).contains(&seen), "{seen} Mbit/s");
     }
 }
 

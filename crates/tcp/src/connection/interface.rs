@@ -118,6 +118,7 @@ impl Connection {
         }
         let room = self.writable();
         if room == 0 {
+            self.writer_waits = true;
             return Err(Error::WouldBlock);
         }
         if data.is_empty() {
@@ -130,6 +131,7 @@ impl Connection {
         self.check_app_limited();
         let waited = self.unsent();
         let count = self.data.write(&data[..data.len().min(room)]);
+        self.writer_waits = count < data.len() || self.writable() < self.options.payload() as usize;
         self.note_corked(now, waited);
         Ok(count)
     }
@@ -177,7 +179,7 @@ impl Connection {
         if !self.has_unsent() && self.flight.is_empty() && self.state.is_synchronized() {
             (self.started, self.waiting) = (now, now);
         }
-        self.closing = true;
+        (self.closing, self.writer_waits) = (true, false);
     }
 
     /// Resets the connection (RFC 9293 section 3.10.5).

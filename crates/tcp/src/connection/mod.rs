@@ -151,6 +151,9 @@ pub struct Connection {
 
     send: Send,
     data: SendBuffer,
+    /// The application's last writing left no room for a segment: it probably has more, and waits
+    /// for room.
+    writer_waits: bool,
     /// The application has closed this end.
     closing: bool,
     /// The place of this end's FIN once it was sent.
@@ -292,6 +295,7 @@ impl Connection {
                 probe_end: iss,
             },
             data: SendBuffer::new(iss + 1, config.send_buffer),
+            writer_waits: false,
             closing: false,
             fin: None,
             flight: Flight::default(),
@@ -447,11 +451,23 @@ impl Connection {
         self.unsent() > 0 || self.closing && self.fin.is_none()
     }
 
-    /// draft-ietf-ccwg-bbr, "Detecting application-limited phases".
+    /// CheckIfApplicationLimited(), draft-ietf-ccwg-bbr, "Detecting application-limited phases".
+    ///
+    /// NoUnsentData() is about the application. It is not the limit where data waits for the peer's
+    /// window or for the list of what is under way; nor where it waits outside for room in the send
+    /// buffer, which is no less the transport's than the window is. Linux marks the latter: its
+    /// buffer grows to three windows with BBR, so that it hardly happens.
     fn check_app_limited(&mut self) {
-        if !self.flight.has_lost() && self.next_new(0).is_none() {
+        if !self.flight.has_lost() && !self.writer_waits && self.is_out_of_data() {
             self.cc.on_app_limited();
         }
+    }
+
+    /// True if less than a segment is unsent (as in Linux) and nothing but the wait for more data
+    /// to fill it holds it back.
+    fn is_out_of_data(&self) -> bool {
+        let (unsent, room) = (self.unsent() as u64, self.send.edge.saturating_sub(self.send.nxt));
+        unsent < u64::from(self.options.payload()) && unsent <= room && self.next_new(0).is_none()
     }
 
     /// This end's clock of timestamps: milliseconds (RFC 7323 section 5.4).

@@ -248,7 +248,7 @@ impl Connection {
         let payload = probe.unwrap_or_else(|| self.payload());
         let next = repeat.or_else(|| self.next_new(payload));
         let Some((span, fin)) = next else {
-            self.cc.on_app_limited();
+            self.check_app_limited();
             return false;
         };
         let allowed = self.prr.map(|prr| prr.may_send(self.cc.inflight()));

@@ -59,6 +59,11 @@ impl Scenario {
 
     /// Mbit/s of application data, and the 95th percentile of the queueing delay in ms.
     fn ours(&self, config: &Config, poll: Duration) -> (f64, f64) {
+        self.ours_at(config, poll, 95)
+    }
+
+    /// The same with another percentile.
+    fn ours_at(&self, config: &Config, poll: Duration, percent: usize) -> (f64, f64) {
         let config = *config;
         let apps = [App::writer(0, u64::MAX), App::default()];
         let mut net = Net::new(self.paths(), [config; 2], apps);
@@ -73,7 +78,7 @@ impl Scenario {
             "{}: {goodput:.2} Mbit/s, {} of {} segments sent again, {} timeouts",
             config.algorithm, info.total_retrans, info.segs_out, info.timeouts
         );
-        (goodput, queued[queued.len() * 95 / 100] as f64 / 1e6)
+        (goodput, queued[queued.len() * percent / 100] as f64 / 1e6)
     }
 
     fn simulated(&self, algorithm: Algorithm) -> (f64, f64) {
@@ -189,4 +194,38 @@ fn late_segments_are_no_losses() {
     let scenario = Scenario { late, mbit: 20, rtt, buffer, secs: 8, ..FAST };
     let (goodput, _) = scenario.ours(&config(Algorithm::Cubic), Duration::ZERO);
     assert!(goodput >= 16.5, "with timestamps: {goodput} Mbit/s");
+}
+
+/// A receiver's window and a send buffer of up to three BDP limit as a bottleneck does
+/// (draft-ietf-ccwg-bbr, "Considerations Related to Receiver Flow Control Limits"): the flow leaves
+/// Startup, and the queue that the window allows does not stay.
+#[test]
+fn a_bbr_whose_data_waits_for_room_keeps_no_queue() {
+    let scenario = Scenario { mbit: 20, rtt: MS.times(100), buffer: 2_000_000, secs: 8, ..FAST };
+    for algorithm in [
+        Algorithm::Bbr3,
+        Algorithm::Bbr3x,
+        Algorithm::Bbr3Linux,
+        Algorithm::Bbr3xLinux,
+        Algorithm::BbrSwift,
+        Algorithm::Bbr1,
+    ] {
+        for bytes in [250_000, 400_000, 600_000] {
+            let usual = config(algorithm);
+            let window = Config { receive_buffer: bytes, initial_receive_buffer: bytes, ..usual };
+            let others = [
+                ("send buffer", Config { send_buffer: bytes, ..usual }),
+                ("window, little unsent", Config { unsent: 20_000, ..window }),
+            ];
+            // What fills the buffer does not depend on the algorithm's finer points.
+            let others = others.into_iter().filter(|_| matches!(algorithm, Algorithm::Bbr3));
+            for (name, config) in others.chain([("window", window)]) {
+                let (goodput, queue) = scenario.ours_at(&config, Duration::ZERO, 50);
+                let name = format!("{algorithm}, {name} of {bytes} bytes");
+                println!("{name}: {goodput:.2} Mbit/s, {queue:.2} ms");
+                assert!(queue <= 5.0, "{name}: {queue} ms");
+                assert!(goodput >= 0.85 * 20.0, "{name}: {goodput} Mbit/s");
+            }
+        }
+    }
 }

@@ -146,6 +146,11 @@ impl Flow {
         self.sender.snapshot()
     }
 
+    /// True if the receiver's window is full, or nearly, and there is data for it.
+    pub fn fills_window(&self) -> bool {
+        self.sender.fills_window()
+    }
+
     /// Statistics of the sender so far. Connections of [`Application::ShortFlows`] count when they
     /// are over; [`Sim::sender_stats`](crate::Sim::sender_stats) counts those that are open too.
     ///

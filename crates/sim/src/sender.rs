@@ -231,6 +231,15 @@ impl Sender {
             && self.source.unsent == Some(0)
     }
 
+    /// True if there is data, and the receiver's window has room for less than a packet or for less
+    /// than a sixteenth of itself: as full as a sender keeps it that paces at what it lets through.
+    pub(crate) fn fills_window(&self) -> bool {
+        let room = self.max_data.saturating_sub(self.source.sent);
+        let is_full =
+            room < u64::from(self.payload) || room.saturating_mul(15) < self.cc.inflight();
+        is_full && self.source.unsent != Some(0)
+    }
+
     /// New data that may be sent, as far as the receiver's window goes: the size of the next
     /// packet's payload, 0 for nothing. A packet that is not full waits for more room, unless it is
     /// the last or nothing is under way (RFC 9293 section 3.8.6.2.1).

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use std::{env, fmt};
 
-use fullpipe_noq::{Algorithm, NoqController, Snapshot};
+use fullpipe_noq::{Algorithm, NoqController, Snapshot, Unsent};
 use noq::rustls::RootCertStore;
 use noq::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use noq::{ClientConfig, Endpoint, PathId, ServerConfig, TransportConfig, VarInt};
@@ -111,17 +111,23 @@ fn server(algorithm: Algorithm) -> Result<(Endpoint, CertificateDer<'static>), F
 async fn serve(server: Endpoint, bytes: u64) -> Result<Snapshot, Failure> {
     let connection = server.accept().await.ok_or("the endpoint was closed")?.await?;
     let mut stream = connection.open_uni().await?;
+    let controller = || {
+        let controller = connection.congestion_state(PathId::ZERO).ok_or("the path is closed")?;
+        controller.into_any().downcast::<NoqController>().map_err(|_| "another controller")
+    };
+    let unsent = Unsent::default();
+    controller()?.set_unsent(&unsent);
+    let writer = unsent.writer();
     let (block, mut left) = (vec![7; 65_536], bytes);
     while left > 0 {
         let part = &block[..block.len().min(usize::try_from(left)?)];
         stream.write_all(part).await?;
         left -= part.len() as u64;
     }
+    drop(writer);
     stream.finish()?;
     stream.stopped().await?;
-    let controller = connection.congestion_state(PathId::ZERO).ok_or("the path is closed")?;
-    let ours = controller.into_any().downcast::<NoqController>();
-    let snapshot = ours.map_err(|_| "another controller")?.snapshot();
+    let snapshot = controller()?.snapshot();
     connection.closed().await;
     Ok(snapshot)
 }

@@ -12,9 +12,11 @@
 //!   state of a packet is found by number and send time (see [`flight`]).
 //! - **Some packets leave its count without a word** (discarded keys, MTU probes, padding):
 //!   C.inflight is taken over from `on_end_acks`, and states that nobody asked for are let go.
-//! - **`app_limited` is known at ACK time only.** It is true when noq's last attempt to send found
-//!   nothing to send, whether the application or the peer's flow control was the reason, which is
-//!   just what the draft's mark means; it is set before the ACK is counted.
+//! - **`app_limited` is known at ACK time only**; the mark is set before the ACK is counted. noq says
+//!   so when its last attempt to send found nothing to send, also where the peer's flow control or
+//!   noq's own send window kept the application's data out. That is no reason for the draft's mark,
+//!   and noq neither sends DATA_BLOCKED nor tells what it holds: the application says whether it has
+//!   data ([`Unsent`]).
 //! - **CE is a yes or no**, and counts as one packet, unless the number is known from elsewhere
 //!   ([`crate::Controllers::hearing`]).
 //! - **A clone is taken for two ends**: noq keeps the controller when a path migrates within an
@@ -31,7 +33,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fullpipe_adapter::{Batch, Clock, Marks, View};
+use fullpipe_adapter::{Batch, Clock, Marks, Unsent, View};
 use fullpipe_cc::{
     Algorithm, BandwidthProbe, Config, Controller as Core, Instant, Rate, Snapshot, Transport,
 };
@@ -56,6 +58,8 @@ struct Inner {
     batch: Batch,
     /// The number of packets that were marked, where it is known.
     marks: Option<Marks>,
+    /// The application's data that noq has not taken.
+    unsent: Unsent,
     /// For a clone: for `congestion_state`, until an event says that it is for a new path.
     at_clone: Option<Box<Cloned>>,
 }
@@ -85,6 +89,7 @@ impl NoqController {
                 flight: Flight::default(),
                 batch: Batch::default(),
                 marks,
+                unsent: Unsent::default(),
                 at_clone: None,
             }),
         }
@@ -117,18 +122,58 @@ impl NoqController {
     /// }
     /// ```
     pub fn probe_bandwidth(&self, now: NoqInstant, target: Rate) -> BandwidthProbe {
+        let inner = self.of_the_connection();
+        let mut inner = lock(&inner);
+        // An ACK may be half told; what is kept of it is noq's to end.
+        let now = inner.clock.of(now).max(inner.clock.latest());
+        inner.core.probe_bandwidth(now, target)
+    }
+
+    /// From now on the connection is application-limited only while no writer of `unsent` has data.
+    /// Without this it is whenever noq has nothing to send, and a BBR whose peer's window, or whose
+    /// send window, is below its own does not leave Startup. A clone from `congestion_state` passes
+    /// it on to the controller that the connection sends with. noq keeps that for as long as the
+    /// peer's IPv4 address is the same; for another address it makes a new one, which is to be told
+    /// again.
+    ///
+    /// ```
+    /// use fullpipe_noq::{NoqController, Unsent};
+    /// use noq::{PathId, WriteError};
+    ///
+    /// /// Sends blocks that come from somewhere else.
+    /// async fn send(
+    ///     connection: &noq::Connection,
+    ///     stream: &mut noq::SendStream,
+    ///     mut blocks: impl AsyncFnMut() -> Option<bytes::Bytes>,
+    /// ) -> Result<(), WriteError> {
+    ///     // One for all streams of the connection.
+    ///     let unsent = Unsent::default();
+    ///     let controller = connection.congestion_state(PathId::ZERO);
+    ///     if let Some(Ok(ours)) = controller.map(|c| c.into_any().downcast::<NoqController>()) {
+    ///         ours.set_unsent(&unsent);
+    ///     }
+    ///     // One for each stream.
+    ///     let mut writer = unsent.writer();
+    ///     while let Some(block) = writer.source(blocks()).await {
+    ///         stream.write_chunk(block).await?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn set_unsent(&self, unsent: &Unsent) {
+        lock(&self.of_the_connection()).unsent = unsent.clone();
+    }
+
+    /// The controller itself, or the one that it is an onlooker's clone of.
+    fn of_the_connection(&self) -> Arc<Mutex<Inner>> {
         let mut inner = self.inner.clone();
         loop {
             let of = lock(&inner).at_clone.as_ref().map(|cloned| cloned.of.clone());
             match of {
                 Some(of) => inner = of,
-                None => break,
+                None => return inner,
             }
         }
-        let mut inner = lock(&inner);
-        // An ACK may be half told; what is kept of it is noq's to end.
-        let now = inner.clock.of(now).max(inner.clock.latest());
-        inner.core.probe_bandwidth(now, target)
     }
 
     /// The parameters of this path for a later connection: see
@@ -227,7 +272,7 @@ impl Controller for NoqController {
         let (now, sent) = (inner.clock.at(now), inner.clock.of(sent));
         if !inner.batch.takes_acked(now) {
             inner.close_batch();
-            if app_limited {
+            if app_limited && inner.unsent.is_none() {
                 inner.core.on_app_limited();
             }
         }
@@ -325,6 +370,7 @@ impl Controller for NoqController {
             flight: Flight::default(),
             batch: Batch::default(),
             marks: inner.marks.clone(),
+            unsent: inner.unsent.clone(),
             at_clone: Some(Box::new(cloned)),
             config: inner.config,
             clock: inner.clock,

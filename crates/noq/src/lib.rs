@@ -14,7 +14,7 @@ mod transport;
 pub use congestion::controllers_resuming;
 pub use congestion::{Controllers, controllers, controllers_with_seed};
 pub use controller::NoqController;
-pub use fullpipe_adapter::{CongestionControl, Marks, NoqAlgorithm};
+pub use fullpipe_adapter::{CongestionControl, Marks, NoqAlgorithm, Unsent, Writer};
 pub use fullpipe_cc::{Algorithm, BandwidthProbe, NotNow, Rate, Snapshot};
 #[cfg(feature = "careful-resume")]
 pub use fullpipe_cc::{ResumePhase, SavedParameters};

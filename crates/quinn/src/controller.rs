@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Instant;
 
-use fullpipe_adapter::{Marks, PathConfigs};
+use fullpipe_adapter::{Marks, PathConfigs, Unsent};
 use fullpipe_cc::{Algorithm, BandwidthProbe, Rate, Snapshot};
 #[cfg(feature = "careful-resume")]
 use fullpipe_cc::{ResumePhase, SavedParameters};
@@ -118,6 +118,41 @@ impl QuinnController {
         state.core.probe_bandwidth(now, target)
     }
 
+    /// From now on the connection is application-limited only while no writer of `unsent` has data.
+    /// Without this it is whenever quinn has nothing to send, and a BBR whose peer's window, or
+    /// whose send window, is below its own does not leave Startup. A clone from `congestion_state`
+    /// passes it on to the controller that the connection sends with. quinn keeps that for as long
+    /// as the peer's IP address is the same; for another address it makes a new one, which is to be
+    /// told again.
+    ///
+    /// ```
+    /// use fullpipe_quinn::{QuinnController, Unsent};
+    /// use quinn::WriteError;
+    ///
+    /// /// Sends blocks that come from somewhere else.
+    /// async fn send(
+    ///     connection: &quinn::Connection,
+    ///     stream: &mut quinn::SendStream,
+    ///     mut blocks: impl AsyncFnMut() -> Option<bytes::Bytes>,
+    /// ) -> Result<(), WriteError> {
+    ///     // One for all streams of the connection.
+    ///     let unsent = Unsent::default();
+    ///     let controller = connection.congestion_state().into_any();
+    ///     if let Ok(ours) = controller.downcast::<QuinnController>() {
+    ///         ours.set_unsent(&unsent);
+    ///     }
+    ///     // One for each stream.
+    ///     let mut writer = unsent.writer();
+    ///     while let Some(block) = writer.source(blocks()).await {
+    ///         stream.write_chunk(block).await?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn set_unsent(&self, unsent: &Unsent) {
+        Path::of_the_connection(&self.path).lock().unsent = unsent.clone();
+    }
+
     /// The parameters of this path for a later connection: see
     /// [`fullpipe_cc::Controller::saved_parameters`].
     #[cfg(feature = "careful-resume")]
@@ -159,7 +194,7 @@ impl Controller for QuinnController {
         if !state.batch.takes_acked(now) {
             state.close_batch();
             if app_limited {
-                state.core.on_app_limited();
+                state.nothing_to_send();
             }
         }
         if let Some(packet) = state.flight.take_acked(made, bytes) {

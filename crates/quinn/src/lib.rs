@@ -12,7 +12,7 @@ mod socket;
 #[cfg(feature = "careful-resume")]
 pub use controller::controllers_resuming;
 pub use controller::{Controllers, QuinnController, controllers, controllers_with_seed};
-pub use fullpipe_adapter::Marks;
+pub use fullpipe_adapter::{Marks, Unsent, Writer};
 pub use fullpipe_cc::{Algorithm, BandwidthProbe, NotNow, Rate, Snapshot};
 #[cfg(feature = "careful-resume")]
 pub use fullpipe_cc::{ResumePhase, SavedParameters};

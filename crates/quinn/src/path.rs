@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time;
 
-use fullpipe_adapter::{Batch, Clock, Marks, View};
+use fullpipe_adapter::{Batch, Clock, Marks, Unsent, View};
 use fullpipe_cc::{Algorithm, Config, Controller as Core, Instant, Transport};
 
 use crate::flight::{Flight, SMALL};
@@ -34,6 +34,8 @@ pub(crate) struct State {
     leaving: Option<Leaving>,
     /// The number of packets that were marked, where it is known.
     marks: Option<Marks>,
+    /// The application's data that quinn has not taken.
+    pub(crate) unsent: Unsent,
     /// For a clone: for `congestion_state`, until an event says that it is for a new path.
     pub(crate) at_clone: Option<Box<Cloned>>,
 }
@@ -92,6 +94,7 @@ impl Path {
             ends_limited: false,
             leaving: None,
             marks,
+            unsent: Unsent::default(),
             at_clone: None,
         })
     }
@@ -128,6 +131,7 @@ impl Path {
             ends_limited: false,
             leaving: None,
             marks: state.marks.clone(),
+            unsent: state.unsent.clone(),
             at_clone: Some(Box::new(cloned)),
         })
     }
@@ -292,6 +296,14 @@ impl State {
         // The mark that was set before the ACK counts what was in flight without small datagrams:
         // an ACK of those too removes it. After the ACK the count is quinn's.
         if std::mem::take(&mut self.ends_limited) && self.waiting() == 0 {
+            self.nothing_to_send();
+        }
+    }
+
+    /// quinn found nothing to send: the application has nothing, unless it says that quinn has not
+    /// taken what it has.
+    pub(crate) fn nothing_to_send(&mut self) {
+        if self.unsent.is_none() {
             self.core.on_app_limited();
         }
     }

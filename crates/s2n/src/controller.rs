@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use fullpipe_adapter::Unsent;
 use fullpipe_cc::{Algorithm, PacketState, Snapshot};
 use s2n_quic::provider::congestion_controller::{
     CongestionController, Publisher, RandomGenerator, RttEstimator, Timestamp,
@@ -24,6 +25,13 @@ impl S2nController {
     /// All that the algorithm believes.
     pub fn snapshot(&self) -> Snapshot {
         self.flow.borrow().snapshot()
+    }
+
+    /// From now on the connection is application-limited only while no writer of `unsent` has data.
+    /// Without this it is whenever s2n-quic has nothing to send, and a BBR whose peer's window is
+    /// below its own does not leave Startup.
+    pub fn set_unsent(&mut self, unsent: &Unsent) {
+        self.flow.get_mut().set_unsent(unsent);
     }
 }
 

@@ -1,5 +1,6 @@
 //! A controller of the core, fed by single calls.
 
+use fullpipe_adapter::Unsent;
 use fullpipe_cc::{
     Algorithm, Config, Controller, Duration, Instant, PacketState, RttSample, Snapshot,
 };
@@ -27,6 +28,8 @@ pub(crate) struct Flow {
     persistent_congestion: bool,
     /// Bytes that were discarded and that the core still counts as in flight.
     discarded: u64,
+    /// The application's data that s2n-quic has not taken.
+    unsent: Unsent,
 }
 
 /// Packets that an ACK acknowledged.
@@ -53,7 +56,12 @@ impl Flow {
             ce_packets: 0,
             persistent_congestion: false,
             discarded: 0,
+            unsent: Unsent::default(),
         }
+    }
+
+    pub(crate) fn set_unsent(&mut self, unsent: &Unsent) {
+        self.unsent = unsent.clone();
     }
 
     /// Takes the time of an event. Time that seems to run backwards stands still.
@@ -64,16 +72,19 @@ impl Flow {
         self.now
     }
 
+    /// `has_sent_all`: after this packet s2n-quic has nothing to send.
+    ///
     /// The state of a packet; of an ACK alone, a state of no bytes that stands for what was sent
     /// before it. `None` if nothing was.
     pub(crate) fn sent(
         &mut self,
         time: Timestamp,
         bytes: u32,
-        is_app_limited: bool,
+        has_sent_all: bool,
     ) -> Option<PacketState> {
         self.flush();
         let now = self.at(time);
+        let is_app_limited = has_sent_all && self.unsent.is_none();
         // An ACK alone is not in flight (RFC 9002 section 2).
         if bytes == 0 {
             return self.last.map(|last| last.split(0).0);
@@ -244,6 +255,20 @@ mod tests {
         flow.ce(ms(60), 1);
         flow.acked(ms(60), ack, ms(15), 1200);
         assert_eq!(flow.cwnd(), before / 2, "a mark is a congestion event");
+    }
+
+    /// The peer's window leaves s2n-quic without data after each packet.
+    #[test]
+    fn a_sender_whose_application_has_data_is_not_application_limited() {
+        let mut flow = Flow::new(Algorithm::Bbr3, 1, 1200);
+        let unsent = Unsent::default();
+        flow.set_unsent(&unsent);
+        let writer = unsent.writer();
+        let _ = flow.sent(ms(0), 1200, true);
+        assert!(!flow.snapshot().app_limited);
+        drop(writer);
+        let _ = flow.sent(ms(1), 1200, true);
+        assert!(flow.snapshot().app_limited);
     }
 
     /// A response to losses that came one by one would be one for each.

@@ -8,6 +8,9 @@
 //!
 //! - **Each acknowledged packet.** It gives the newest of an ACK and the bytes of all, which is
 //!   what the core needs (`AckBatch::acked_bytes`).
+//! - **That the application has data which s2n-quic does not take.** Its `app_limited` says that it
+//!   has nothing to send, also where the peer's flow control keeps the data: the application says
+//!   whether it has some ([`Unsent`]).
 //! - **Losses that were none** (spurious): `Controller::on_spurious_loss` is never called.
 //! - **Migration to a path that is held to be the same**: s2n-quic builds a controller for each
 //!   path.
@@ -26,6 +29,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use s2n_quic::provider::congestion_controller::{Endpoint, PathInfo};
 
 pub use controller::S2nController;
+pub use fullpipe_adapter::{Unsent, Writer};
 pub use fullpipe_cc::{Algorithm, Snapshot};
 
 /// A congestion controller for each path of each connection of an endpoint.

@@ -11,6 +11,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use fullpipe_noq::Writer;
 use noq::{SendStream, WriteError};
 use tokio::time::{Instant, Sleep};
 
@@ -42,6 +43,7 @@ pub(crate) enum SendError {
 pub(crate) struct Sending<'a> {
     stream: &'a mut SendStream,
     window: &'a Window,
+    writer: Writer,
     stall: Stall,
     /// Bytes that noq took.
     sent: &'a mut u64,
@@ -89,7 +91,8 @@ impl<'a> Sending<'a> {
         stall_timeout: Duration,
         sent: &'a mut u64,
     ) -> Self {
-        Self { stream, window, stall: Stall::new(stall_timeout, window), sent }
+        let stall = Stall::new(stall_timeout, window);
+        Self { stream, window, writer: window.writer(), stall, sent }
     }
 
     /// Writes the whole body. The stream is left open.
@@ -106,9 +109,12 @@ impl<'a> Sending<'a> {
             let most = (file.bytes - at).min(wanted as u64) as usize;
             let from = file.from + at;
             let taken = if at < BLOCK_BYTES as u64 {
-                self.copy(read(&file.disk, &file.file, from, most).await?).await?
+                let block = read(&file.disk, &file.file, from, most);
+                let block = self.writer.source(block).await?;
+                self.copy(block).await?
             } else {
-                let pieces = read_pieces(&file.disk, &file.file, from, most, PIECE_BYTES).await?;
+                let pieces = read_pieces(&file.disk, &file.file, from, most, PIECE_BYTES);
+                let pieces = self.writer.source(pieces).await?;
                 let taken = self.pieces(pieces).await?;
                 // As much as it takes at a time, or what is left is read again.
                 let more = if taken < most { taken } else { 2 * most };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use fullpipe_noq::{NoqController, Unsent, Writer};
 use noq::{Connection, PathId};
 
 /// Send window of every connection, in bytes: enough for the first windows of any path.
@@ -45,6 +46,7 @@ pub(crate) struct Window {
     /// The number of bytes taken at which the congestion window is looked at next.
     next: AtomicU64,
     state: Mutex<State>,
+    unsent: Unsent,
 }
 
 struct State {
@@ -63,7 +65,26 @@ impl Window {
         connection.set_send_window(window);
         let state = Mutex::new(State { window, reserved: 0, beside: 0 });
         let next = AtomicU64::new(window / 4);
-        Self { connection, budget, most, taken: AtomicU64::new(0), next, state }
+        let (taken, unsent) = (AtomicU64::new(0), Unsent::default());
+        let window = Self { connection, budget, most, taken, next, state, unsent };
+        window.look_at_controller();
+        window
+    }
+
+    /// A stream that has a body to write.
+    pub(crate) fn writer(&self) -> Writer {
+        self.unsent.writer()
+    }
+
+    /// The congestion window. A controller that is new, of another path, hears of the writers.
+    fn look_at_controller(&self) -> u64 {
+        let Some(controller) = self.connection.congestion_state(PathId::ZERO) else { return 0 };
+        let congestion_window = controller.window();
+        // noq's own take noq's word for it.
+        if let Ok(ours) = controller.into_any().downcast::<NoqController>() {
+            ours.set_unsent(&self.unsent);
+        }
+        congestion_window
     }
 
     /// Bytes that noq took of all streams so far.
@@ -91,9 +112,7 @@ impl Window {
             return;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let congestion = self.connection.congestion_state(PathId::ZERO);
-        let congestion_window = congestion.map_or(0, |controller| controller.window());
-        state.adjust(congestion_window, self.most, &self.budget);
+        state.adjust(self.look_at_controller(), self.most, &self.budget);
         self.next.store(taken + state.window / 4, Ordering::Relaxed);
         self.connection.set_send_window(state.window + state.beside);
     }

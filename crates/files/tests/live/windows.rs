@@ -1,12 +1,13 @@
 //! The windows fit what noq's receiver bears.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use crate::common::loopback;
+use crate::common::{loopback, start};
 use fullpipe_files::noq::crypto::rustls::QuicServerConfig;
-use fullpipe_files::noq::{Endpoint, ServerConfig, TransportConfig};
-use fullpipe_files::{ALPN, Client, ClientOptions, Verify};
+use fullpipe_files::noq::{Endpoint, PathId, ServerConfig, TransportConfig};
+use fullpipe_files::{ALPN, Client, ClientOptions, Content, ServerOptions, Verify};
+use fullpipe_noq::{NoqController, Snapshot};
 use fullpipe_testkit::PATIENCE;
 
 const BYTES: usize = 6_000_000;
@@ -70,6 +71,47 @@ async fn a_window_of_the_smallest_packets_waits_while_nobody_reads() {
     assert_eq!(bytes, BYTES);
 }
 
+/// The server has an answer that is larger than the client's window, which it fills.
+#[tokio::main]
+async fn a_server_whose_client_takes_no_more_is_not_application_limited() {
+    let accepted = Arc::new(OnceLock::new());
+    let seen = accepted.clone();
+    let on_accept = move |connection| drop(seen.set(connection));
+    let options =
+        ServerOptions { on_accept: Some(Arc::new(on_accept)), ..ServerOptions::default() };
+    let (server, verify) = start(Content::Bulk, options);
+    let address = server.local_addr();
+    let client = Client::connect(address, "localhost", &verify, ClientOptions::default()).await;
+    let client = client.expect("a connection");
+    let snapshot = || -> Option<Snapshot> {
+        let connection: &fullpipe_files::noq::Connection = accepted.get()?;
+        let controller = connection.congestion_state(PathId::ZERO)?.into_any();
+        controller.downcast::<NoqController>().ok().map(|ours| ours.snapshot())
+    };
+    let unread = client.get(&format!("/bulk/{BYTES}")).await.expect("an answer");
+    let begun = Instant::now();
+    let waits = loop {
+        // Sleeps: until the window is full and all of it is acknowledged.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let is_full = |now: &Snapshot| now.delivered > 2_200_000 && now.inflight == 0;
+        if let Some(now) = snapshot().filter(is_full) {
+            break now;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{:?}", snapshot());
+    };
+    assert!(!waits.app_limited, "{waits:?}");
+    drop(unread);
+
+    // An answer that was taken to its end leaves nothing.
+    let mut read = client.get("/bulk/100000").await.expect("an answer");
+    while read.chunk().await.expect("nothing is lost").is_some() {}
+    while !snapshot().expect("a controller").app_limited {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert!(begun.elapsed() < PATIENCE, "{:?}", snapshot());
+    }
+}
+
 fullpipe_testkit::tests! {
+    [] a_server_whose_client_takes_no_more_is_not_application_limited;
     [] a_window_of_the_smallest_packets_waits_while_nobody_reads;
 }

@@ -42,6 +42,20 @@ pub(crate) fn assert_near(runs: &[RunResult; 2], name: &str, within: f64) {
     );
 }
 
+/// All expectations of a file are met over the backend.
+fn assert_met(backend: BackendChoice, text: &str) {
+    let plan = plan(text);
+    backend.check_plan(&plan, "x.toml").expect("the backend has all of it");
+    let options = RunOptions { backend, ..RunOptions::default() };
+    let stop = AtomicBool::new(false);
+    let runs = 0..plan.grid.runs.len();
+    let runs: Vec<_> =
+        runs.map(|i| run_point(&plan, i, &options, &stop, &mut |_| ()).expect("it runs")).collect();
+    for verdict in plan.judge_runs(&runs) {
+        assert!(verdict.met, "{verdict:?}");
+    }
+}
+
 pub(crate) const PATH: &str = "path = { rate = \"50mbit\", rtt = \"40ms\", buffer = \"1bdp\" }\n";
 
 /// A download and an upload with bottlenecks of their own, cross traffic, and a longer way back:
@@ -70,6 +84,50 @@ pub(crate) fn data_goes_up_and_around(backend: BackendChoice, transport: &str) {
     for (i, [ours, simulated]) in sums.into_iter().enumerate() {
         assert!((ours / simulated - 1.0).abs() < 0.1, "flow {i}: {ours} and {simulated} Mbit/s");
     }
+}
+
+/// A receiver's window of one to three BDP (625 kB): the sender has data that it may not send, and
+/// is not application-limited. It leaves Startup, and its queue is as small as without the window.
+/// BBRv1 raises what is in flight to 1.25 BDP before it lowers it, as Linux's does, and a window
+/// below that has the queue of all that it has room for.
+pub(crate) fn a_receive_window_leaves_no_queue(backend: BackendChoice) {
+    for (algorithms, windows) in [
+        ("\"bbr3\", \"bbr3x\", \"bbr3-linux\"", "\"800kB\", \"1200kB\", \"1600kB\""),
+        ("\"bbr1\"", "\"1000kB\", \"1800kB\""),
+    ] {
+        assert_met(
+            backend,
+            &format!(
+                "cc = [{algorithms}]\nduration = \"10s\"\n\
+                 path = {{ rate = \"50mbit\", rtt = \"100ms\", buffer = \"8bdp\" }}\n\
+                 expect = [\"queue_ms.p50 <= 2 after 5s\", \"utilization >= 0.9 after 5s\"]\n\
+                 [[flow]]\nreceive_window = [{windows}]\n"
+            ),
+        );
+    }
+}
+
+/// noq and quinn take no other window for a stream that is open.
+pub(crate) fn a_window_that_grows_is_refused(backend: BackendChoice) {
+    let flow = "flow = [{ receive_window = \"1MB\", receive_window_initial = \"64kB\" }]";
+    let plan = plan(&format!("cc = \"bbr3\"\n{PATH}{flow}\n"));
+    let error = check_machine(&plan, &RunOptions { backend, ..RunOptions::default() });
+    let error = error.expect_err("it does not grow there").to_string();
+    assert!(error.starts_with("receive_window_initial is for the simulator and TCP"), "{error}");
+}
+
+/// Answers of 2 MB with a second of silence before each, and a quarter of the rate after a while: a
+/// restart from idle adds nothing to the window, which would be a queue then.
+pub(crate) fn pauses_do_not_widen_the_window(backend: BackendChoice) {
+    assert_met(
+        backend,
+        "cc = [\"bbr3\", \"bbr3x\", \"bbr3-linux\", \"bbr1\"]\nduration = \"40s\"\ninterval = \"10ms\"\n\
+         path = { rate = \"20mbit\", rtt = \"40ms\", buffer = \"10bdp\", \
+         steps = [{ at = \"20s\", rate = \"5mbit\" }] }\n\
+         flow = [{ app = { request_response = { response = \"2MB\", think = \"1s\" } } }]\n\
+         expect = [\"cwnd_bytes.max / 100000 <= 4 before 20s\", \"queue_ms.p95 <= 400 after 22s\", \
+         \"completion_ms.p95 <= 4000 after 22s\", \"retransmit_rate <= 0.02 after 20s\"]\n",
+    );
 }
 
 /// Loss, damage, copies and packets out of order: everything arrives all the same.

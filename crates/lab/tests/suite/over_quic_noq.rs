@@ -97,6 +97,21 @@ fn applications_do_what_they_do_in_the_simulator() {
 }
 
 #[test]
+fn a_receive_window_leaves_no_queue() {
+    beside_sim::a_receive_window_leaves_no_queue(BackendChoice::QUIC_VIRTUAL);
+}
+
+#[test]
+fn a_window_that_grows_is_refused() {
+    beside_sim::a_window_that_grows_is_refused(BackendChoice::QUIC_VIRTUAL);
+}
+
+#[test]
+fn pauses_do_not_widen_the_window() {
+    beside_sim::pauses_do_not_widen_the_window(BackendChoice::QUIC_VIRTUAL);
+}
+
+#[test]
 fn a_known_path_is_full_at_once() {
     beside_sim::a_known_path_is_full_at_once(BackendChoice::QUIC_VIRTUAL);
 }

@@ -341,6 +341,7 @@ impl<T: Transport> Flow<T> {
         if count > 0 {
             connection.supply.take(self.transport.write(now, SENDER, handle, count));
         }
+        self.transport.has_unsent(handle, connection.supply.left());
         let taken = connection.supply.taken();
         if self.stamp == Stamp::InBuffer {
             connection.stamp(now, taken, segment);

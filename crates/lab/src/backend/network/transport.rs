@@ -88,6 +88,9 @@ pub(in crate::backend) trait Transport {
     fn look(&self, handle: Self::Handle) -> Option<Seen>;
     /// Writes up to so many zeros: the number that was taken.
     fn write(&mut self, now: Instant, end: usize, handle: Self::Handle, bytes: u64) -> u64;
+    /// The application has so many bytes that the transport has not taken: after each write, and
+    /// when that changes without one.
+    fn has_unsent(&mut self, _handle: Self::Handle, _bytes: u64) {}
     /// Reads what is there, and throws it away.
     fn read(&mut self, end: usize, handle: Self::Handle) -> Read;
     /// The sender has written everything.

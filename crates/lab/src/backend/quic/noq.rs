@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fullpipe_cc::{Algorithm, Rate};
-use fullpipe_noq::{CongestionControl, NoqController, TransportSettings};
+use fullpipe_noq::{CongestionControl, NoqController, TransportSettings, Unsent};
 use fullpipe_report::observe::FlowSample;
 use fullpipe_scenario::Cc;
 use fullpipe_traffic::{Direction, SenderStats};
@@ -46,6 +46,14 @@ pub(in crate::backend) fn receiving(settings: &TransportSettings) -> TransportCo
     let mut config = settings.noq(CongestionControl::Fullpipe(Algorithm::Cubic), 0);
     config.mtu_discovery_config(None);
     config
+}
+
+/// noq's own controllers take its word for what the application has.
+fn set_unsent(connection: &Connection, unsent: &Unsent) {
+    let controller = connection.congestion_state(PathId::ZERO);
+    if let Some(Ok(ours)) = controller.map(|c| c.into_any().downcast::<NoqController>()) {
+        ours.set_unsent(unsent);
+    }
 }
 
 fn sample(connection: &Connection) -> Option<FlowSample> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fullpipe_noq::TransportSettings;
-use fullpipe_quinn::{QuinnController, controllers_with_seed};
+use fullpipe_quinn::{QuinnController, Unsent, controllers_with_seed};
 use fullpipe_report::observe::FlowSample;
 use fullpipe_scenario::{Cc, StackAlgorithm};
 use fullpipe_traffic::{Direction, SenderStats};
@@ -86,6 +86,13 @@ pub(in crate::backend) fn controllers(
         Cc::Stack(StackAlgorithm::QuinnCubic) => Some(Arc::new(CubicConfig::default())),
         Cc::Stack(StackAlgorithm::QuinnReno) => Some(Arc::new(NewRenoConfig::default())),
         ours => Some(controllers_with_seed(ours.algorithm()?, seed)),
+    }
+}
+
+/// quinn's own controllers take its word for what the application has.
+fn set_unsent(connection: &Connection, unsent: &Unsent) {
+    if let Ok(ours) = connection.congestion_state().into_any().downcast::<QuinnController>() {
+        ours.set_unsent(unsent);
     }
 }
 

@@ -7,6 +7,7 @@ use std::time;
 
 use bytes::Bytes;
 use fullpipe_cc::{Duration, Instant, Rate};
+use fullpipe_noq::Unsent;
 use fullpipe_traffic::{Action, Application, Supply, Traffic};
 
 use super::stack::FlowError;
@@ -131,13 +132,18 @@ pub(super) trait Stream: Send {
     fn write(&mut self, bytes: Bytes) -> impl Future<Output = Result<(), FlowError>> + Send;
 }
 
-/// Answers a request for a path, without the end of the stream.
-pub(super) async fn answer(stream: &mut impl Stream, request: Vec<u8>) -> Result<(), FlowError> {
+/// Answers a request for a path, without the end of the stream. `unsent` is the connection's.
+pub(super) async fn answer(
+    stream: &mut impl Stream,
+    request: Vec<u8>,
+    unsent: &Unsent,
+) -> Result<(), FlowError> {
     let mut made = made(&String::from_utf8(request)?).ok_or("no such path")?;
+    let mut writer = unsent.writer();
     loop {
         match made.next(time::Instant::now()) {
             Piece::Write(bytes) => stream.write(bytes).await?,
-            Piece::Wait(until) => tokio::time::sleep_until(until.into()).await,
+            Piece::Wait(until) => writer.source(tokio::time::sleep_until(until.into())).await,
             Piece::End => return Ok(()),
         }
     }

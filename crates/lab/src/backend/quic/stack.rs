@@ -213,7 +213,7 @@ impl<C: Connection> Flows<C> {
 }
 
 /// The part of a stack that is the same for noq and quinn. Its file has the functions `runs`,
-/// `runtime`, `transport`, `sample` and `read`.
+/// `runtime`, `transport`, `set_unsent`, `sample` and `read`.
 macro_rules! alike {
     ($stack:ident, $name:literal) => {
         impl Stack for $stack {
@@ -297,10 +297,13 @@ macro_rules! alike {
 
         /// Answers what the other end asks for, until the connection ends.
         async fn answer_all(connection: Connection) {
+            let unsent = Unsent::default();
+            set_unsent(&connection, &unsent);
             while let Ok((mut send, mut receive)) = connection.accept_bi().await {
+                let unsent = unsent.clone();
                 tokio::spawn(async move {
                     let request = receive.read_to_end(REQUEST_BYTES).await?;
-                    source::answer(&mut send, request).await?;
+                    source::answer(&mut send, request, &unsent).await?;
                     Ok::<(), FlowError>(send.finish()?)
                 });
             }

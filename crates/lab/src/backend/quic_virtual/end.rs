@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fullpipe_cc::{Duration, Instant};
+use fullpipe_noq::{Unsent, Writer};
 use fullpipe_path::Ecn;
 
 use super::stack::{Arrival, Batch, Leave, News, Stack};
@@ -55,6 +56,9 @@ struct OpenConnection<S: Stack> {
     waiting: Option<(Batch, Vec<u8>)>,
     /// The time for which they wait.
     due: Option<StackInstant>,
+    unsent: Unsent,
+    /// The application, while the stack has not taken all that it has.
+    writer: Option<Writer>,
     /// Streams to write to, and the place of the next one's turn.
     writes: Vec<S::StreamId>,
     turn: usize,
@@ -119,6 +123,8 @@ impl<S: Stack> QuicEnd<S> {
 
     fn add(&mut self, number: u64, handle: S::Handle, connection: S::Connection) {
         self.numbers.insert(handle, number);
+        let unsent = Unsent::default();
+        S::set_unsent(&connection, &unsent);
         let open = OpenConnection {
             handle,
             connection,
@@ -132,6 +138,8 @@ impl<S: Stack> QuicEnd<S> {
             pacing: S::Pacing::default(),
             waiting: None,
             due: None,
+            unsent,
+            writer: None,
             writes: Vec::new(),
             turn: 0,
             acknowledged: 0,
@@ -205,6 +213,17 @@ impl<S: Stack> QuicEnd<S> {
         bytes - left
     }
 
+    /// The application has so many bytes that the stack has not taken.
+    pub(super) fn has_unsent(&mut self, number: u64, bytes: u64) {
+        let Some(open) = self.open.get_mut(&number) else { return };
+        match bytes {
+            0 => open.writer = None,
+            _ => {
+                open.writer.get_or_insert_with(|| open.unsent.writer());
+            }
+        }
+    }
+
     pub(super) fn read(&mut self, number: u64) -> Read {
         let Some(open) = self.open.get_mut(&number) else { return Read::End };
         let mut bytes = 0;
@@ -225,6 +244,7 @@ impl<S: Stack> QuicEnd<S> {
     /// Throws away what was written and has not left. What is lost from now on is not sent again.
     pub(super) fn abandon(&mut self, number: u64) {
         let Some(open) = self.open.get_mut(&number) else { return };
+        open.writer = None;
         for id in open.writes.drain(..) {
             S::reset(&mut open.connection, id);
         }
@@ -235,6 +255,7 @@ impl<S: Stack> QuicEnd<S> {
     pub(super) fn finish(&mut self, number: u64) {
         let Some(open) = self.open.get_mut(&number) else { return };
         open.is_finished = true;
+        open.writer = None;
         for id in &open.writes {
             S::finish(&mut open.connection, *id);
         }

@@ -171,6 +171,10 @@ impl<S: Stack> Transport for Ends<S> {
         self.ends[end].write(number, bytes)
     }
 
+    fn has_unsent(&mut self, number: u64, bytes: u64) {
+        self.ends[SENDER].has_unsent(number, bytes);
+    }
+
     fn read(&mut self, end: usize, number: u64) -> Read {
         self.ends[end].read(number)
     }

@@ -21,6 +21,7 @@ use fullpipe_noq::TransportSettings;
 use fullpipe_path::Ecn;
 use fullpipe_report::observe::Observations;
 use fullpipe_scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
+use fullpipe_sim::ReceiveWindow;
 use fullpipe_traffic::Application;
 
 use super::link::RealPath;
@@ -70,7 +71,10 @@ impl<S: Stack> Backend for QuicVirtual<S> {
         match feature {
             Feature::Transport(protocol) => *protocol == Protocol::Quic,
             Feature::Setting(name) => {
-                matches!(*name, "ecn" | "extra_rtt" | "jitter" | "resume" | "probe")
+                matches!(
+                    *name,
+                    "ecn" | "extra_rtt" | "jitter" | "receive_window" | "resume" | "probe"
+                )
             }
             // Its handshake gives up where those in real time do.
             Feature::Program | Feature::LongPath | Feature::Graph => false,
@@ -96,6 +100,15 @@ impl<S: Stack> Backend for QuicVirtual<S> {
 
     fn check(&self, scenario: &Scenario, _: Option<LinkKind>) -> Result<(), RunError> {
         let flows = scenario.flows.iter().zip(&scenario.config.flows);
+        if scenario
+            .config
+            .flows
+            .iter()
+            .any(|flow| matches!(flow.receive_window, ReceiveWindow::Auto { .. }))
+        {
+            let why = "receive_window_initial is for the simulator and TCP; leave it out";
+            return Err(RunError::Scenario(why.to_owned()));
+        }
         for (flow, config) in flows.filter(|(flow, _)| flow.cc.algorithm().is_none()) {
             let cc = flow.cc;
             let why = if config.cc.resume.is_some() {
@@ -120,6 +133,10 @@ impl<S: Stack> Backend for QuicVirtual<S> {
             let cc = scenario.flows.get(i).and_then(|flow| S::control(flow.cc));
             let cc = cc.ok_or(RunError::Lost)?;
             let mut transport = transport;
+            if let ReceiveWindow::Fixed(bytes) = flow.receive_window {
+                // Of all streams together.
+                transport.receive_window = u32::try_from(bytes).unwrap_or(u32::MAX);
+            }
             if flow.stop.is_some() || matches!(flow.application, Application::OnOff { .. }) {
                 // What the stack takes beyond what the path holds would be sent in the pause, or
                 // after the end.

@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use fullpipe_cc::{Algorithm, BandwidthProbe, Duration, Rate, Snapshot};
-use fullpipe_noq::{CongestionControl, Controllers, Marks, NoqController, TransportSettings};
+use fullpipe_noq::{
+    CongestionControl, Controllers, Marks, NoqController, TransportSettings, Unsent,
+};
 use fullpipe_noq_repairs::l4s_client;
 use fullpipe_path::Ecn;
 use fullpipe_report::observe::FlowSample;
@@ -116,6 +118,12 @@ impl Stack for Noq {
 
     fn snapshot(connection: &Connection) -> Option<Snapshot> {
         ours(connection).map(|ours| ours.snapshot())
+    }
+
+    fn set_unsent(connection: &Connection, unsent: &Unsent) {
+        if let Some(ours) = ours(connection) {
+            ours.set_unsent(unsent);
+        }
     }
 
     fn probe_bandwidth(

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use fullpipe_cc::{BandwidthProbe, Rate, Snapshot};
-use fullpipe_noq::{Marks, TransportSettings};
+use fullpipe_noq::{Marks, TransportSettings, Unsent};
 use fullpipe_path::Ecn;
 use fullpipe_quinn::{Controllers, Pacing, Permit, QuinnController, l4s_client};
 use fullpipe_report::observe::FlowSample;
@@ -114,6 +114,12 @@ impl Stack for Quinn {
 
     fn snapshot(connection: &Connection) -> Option<Snapshot> {
         ours(connection).map(|ours| ours.snapshot())
+    }
+
+    fn set_unsent(connection: &Connection, unsent: &Unsent) {
+        if let Some(ours) = ours(connection) {
+            ours.set_unsent(unsent);
+        }
     }
 
     fn probe_bandwidth(

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use fullpipe_cc::{BandwidthProbe, Rate, SavedParameters, Snapshot};
-use fullpipe_noq::{Marks, TransportSettings};
+use fullpipe_noq::{Marks, TransportSettings, Unsent};
 use fullpipe_path::Ecn;
 use fullpipe_report::observe::FlowSample;
 use fullpipe_scenario::Cc;
@@ -141,6 +141,8 @@ pub(in crate::backend) trait Stack: Sized + Send + Sync + 'static {
     fn sample(connection: &Self::Connection) -> Option<FlowSample>;
     /// The sender's model of the path; `None` where the controller is none of ours.
     fn snapshot(connection: &Self::Connection) -> Option<Snapshot>;
+    /// Has the controller know whether the application has data; nothing where it is none of ours.
+    fn set_unsent(connection: &Self::Connection, unsent: &Unsent);
     /// Asks the controller whether the path carries this rate; `None` where it is none of ours.
     fn probe_bandwidth(
         connection: &Self::Connection,

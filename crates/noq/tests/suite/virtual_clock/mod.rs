@@ -135,6 +135,32 @@ fn a_slow_application_is_not_a_slow_path() {
     assert_eq!(world.received, 120_000);
 }
 
+/// The client's window is 1.3 BDP, so that noq has nothing to send in each round trip, and the
+/// application has data. That is no application limit: the flow leaves Startup, and keeps the queue
+/// that it has without the window. BBRv1 goes on with a probe until 1.25 BDP are in flight, so that
+/// its window is larger.
+#[test]
+fn flow_control_is_no_application_limit() {
+    for (algorithm, receive_window) in [(Algorithm::Bbr3, 650_000), (Algorithm::Bbr1, 900_000)] {
+        let mut world = World::new(&Scenario {
+            cc: Cc::Ours(algorithm),
+            buffer_bytes: 2_000_000,
+            receive_window,
+            ..Scenario::default()
+        });
+        world.run_until(at(3));
+        let bbr = world.snapshot().bbr.expect("a model");
+        assert!(bbr.full_bw_reached, "{algorithm}: it is in Startup");
+        let (received, packets) = (world.received, world.queued.len());
+        world.run_until(at(6));
+        world.queued.drain(..packets);
+        let queue = world.queue_quantile(0.5);
+        assert!(queue < Duration::from_millis(2), "{algorithm}: {queue}");
+        let mbit = (world.received - received) * 8 / 3_000_000;
+        assert!(mbit >= 88, "{algorithm}: {mbit} Mbit/s");
+    }
+}
+
 /// A8: bits were told for bytes (quinn's metrics). noq wants the rate in bytes and the bandwidth in
 /// bits per second.
 #[test]
@@ -167,6 +193,26 @@ fn a_migration_keeps_the_rate_and_the_count() {
     assert_eq!(world.received, bytes);
     world.run_until(world.now + Duration::from_secs(1));
     assert_eq!(world.snapshot().inflight, 0);
+}
+
+/// What noq lacks: one packet of the client that somebody forwards from another address takes the
+/// model, and the client's next packet takes it again. noq keeps the path before only if that was
+/// *not* validated (docs/noq.md), and builds a new controller for the return as well. With a noq
+/// that keeps it the model of before is back, and this test is to say so.
+#[test]
+fn a_forwarded_packet_costs_the_model_in_noq_1_4() {
+    let mut world = World::new(&Scenario::default());
+    world.run_until(at(3));
+    let before = world.snapshot();
+    assert!(before.bbr.expect("a model").full_bw_reached);
+    world.forward_one();
+    let elsewhere = world.snapshot();
+    assert_eq!((elsewhere.state, elsewhere.delivered), (State::Startup, 0), "{elsewhere:?}");
+    let now = world.now;
+    world.run_until(now + Duration::from_millis(20));
+    let back = world.snapshot();
+    assert!(back.delivered < before.delivered, "{back:?}");
+    assert_eq!(back.state, State::Startup);
 }
 
 /// R5, R7: a timeout threw the model away, and the flow never came back (freenet #2699, our

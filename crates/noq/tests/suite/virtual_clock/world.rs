@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate, Snapshot};
-use fullpipe_noq::{NoqController, controllers_with_seed};
+use fullpipe_noq::{NoqController, Unsent, Writer, controllers_with_seed};
 use fullpipe_path::{
     Event as PathEvent, IPV4_UDP_HEADER_BYTES, Link, Path, Probability, QueueLimit,
 };
@@ -52,6 +52,8 @@ pub(crate) struct Scenario {
     pub(crate) rtt: Duration,
     pub(crate) buffer_bytes: u64,
     pub(crate) loss: f64,
+    /// Bytes that the client lets the server have under way, on all streams.
+    pub(crate) receive_window: u32,
     /// Bytes that the server sends; `None`: without an end.
     pub(crate) bytes: Option<u64>,
     /// True if the server begins by itself; else with [`World::write`].
@@ -66,6 +68,7 @@ impl Default for Scenario {
             rtt: Duration::from_millis(40),
             buffer_bytes: 500_000,
             loss: 0.0,
+            receive_window: 64_000_000,
             bytes: None,
             write_at_once: true,
         }
@@ -91,6 +94,9 @@ pub(crate) struct World {
     unwritten: Option<u64>,
     streams: Vec<StreamId>,
     write_at_once: bool,
+    unsent: Unsent,
+    /// The server's application, while noq has not taken all that it has.
+    writer: Option<Writer>,
     pub(crate) received: u64,
     /// Queueing delay of every packet that came through the bottleneck.
     pub(crate) queued: Vec<Duration>,
@@ -98,18 +104,18 @@ pub(crate) struct World {
     pub(crate) arrivals: Vec<(Instant, u64)>,
 }
 
-fn transport(cc: Cc) -> Arc<TransportConfig> {
+fn transport(cc: Cc, receive_window: u32) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     config
         .stream_receive_window(VarInt::from_u32(2_500_000))
-        .receive_window(VarInt::from_u32(64_000_000))
+        .receive_window(VarInt::from_u32(receive_window))
         .send_window(64_000_000)
         .congestion_controller_factory(cc.factory());
     Arc::new(config)
 }
 
 /// Signatures of Ed25519 have one length, so that no run is a byte longer than another.
-fn tls(cc: Cc) -> (Arc<ServerConfig>, ClientConfig) {
+fn tls(cc: Cc, receive_window: u32) -> (Arc<ServerConfig>, ClientConfig) {
     let key = KeyPair::generate_for(&PKCS_ED25519).expect("a key");
     let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
     let certificate = params.self_signed(&key).expect("a certificate");
@@ -118,15 +124,15 @@ fn tls(cc: Cc) -> (Arc<ServerConfig>, ClientConfig) {
     let key = rustls_pki_types::PrivatePkcs8KeyDer::from(key.serialize_der());
     let mut server = ServerConfig::with_single_cert(vec![certificate.into()], key.into())
         .expect("a server configuration");
-    server.transport_config(transport(cc));
+    server.transport_config(transport(cc, receive_window));
     let mut client = ClientConfig::with_root_certificates(Arc::new(roots)).expect("a client");
-    client.transport_config(transport(cc));
+    client.transport_config(transport(cc, receive_window));
     (Arc::new(server), client)
 }
 
 impl World {
     pub(crate) fn new(scenario: &Scenario) -> Self {
-        let (server_config, client_config) = tls(scenario.cc);
+        let (server_config, client_config) = tls(scenario.cc, scenario.receive_window);
         let endpoint = |seed: u8, server: Option<Arc<ServerConfig>>| {
             let mut config = EndpointConfig::default();
             config.rng_seed(Some([seed; 32]));
@@ -165,6 +171,8 @@ impl World {
             unwritten: scenario.bytes,
             streams: Vec::new(),
             write_at_once: scenario.write_at_once,
+            unsent: Unsent::default(),
+            writer: None,
             received: 0,
             queued: Vec::new(),
             arrivals: Vec::new(),
@@ -260,6 +268,7 @@ impl World {
         if connected {
             self.streams =
                 (0..STREAMS).filter_map(|_| connection.streams().open(Dir::Uni)).collect();
+            self.tell_of_writers();
         }
         if self.write_at_once {
             self.write_some();
@@ -286,6 +295,16 @@ impl World {
                     *left -= written as u64;
                 }
             }
+        }
+        self.writer = (self.unwritten != Some(0)).then(|| self.unsent.writer());
+    }
+
+    /// Has the server's controller know whether its application has data.
+    fn tell_of_writers(&mut self) {
+        let unsent = self.unsent.clone();
+        let controller = self.connection().congestion_state(PathId::ZERO).expect("a path");
+        if let Ok(ours) = controller.clone_box().into_any().downcast::<NoqController>() {
+            ours.set_unsent(&unsent);
         }
     }
 
@@ -324,6 +343,24 @@ impl World {
     /// The client's address changes, as when a NAT forgets it.
     pub(crate) fn migrate(&mut self) {
         self.server.remote.set_port(self.server.remote.port() + 1);
+    }
+
+    /// The next packet of the client comes from somewhere else, as if somebody had forwarded it,
+    /// and those after it from the client again.
+    pub(crate) fn forward_one(&mut self) {
+        let (client, elsewhere) = (self.server.remote, IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9)));
+        let packets = self.datagrams();
+        self.server.remote.set_ip(elsewhere);
+        while self.datagrams() == packets {
+            self.now = self.next_event().expect("the client acknowledges");
+            self.drive();
+        }
+        self.server.remote = client;
+    }
+
+    /// Datagrams that came to the server.
+    fn datagrams(&mut self) -> u64 {
+        self.connection().stats().udp_rx.datagrams
     }
 
     /// The window that the server's controller tells noq.

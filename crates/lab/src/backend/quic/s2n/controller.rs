@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use fullpipe_report::observe::FlowSample;
-use fullpipe_s2n_quic::{Controllers, S2nController};
+use fullpipe_s2n_quic::{Controllers, S2nController, Unsent};
 use fullpipe_scenario::{Cc, StackAlgorithm};
 use fullpipe_traffic::{Direction, SenderStats};
 use s2n_quic::provider::congestion_controller::{
@@ -59,6 +59,13 @@ impl ObservedSender {
             _ => Runs::Cubic(Cubic::default().new_congestion_controller(path)),
         };
         Self { runs, rtt: None, srtt: None, stats: SenderStats::default() }
+    }
+
+    /// s2n-quic's own take its word for what the application has.
+    pub(super) fn set_unsent(&mut self, unsent: &Unsent) {
+        if let Runs::Ours(ours) = &mut self.runs {
+            ours.set_unsent(unsent);
+        }
     }
 
     pub(super) fn sample(&self) -> FlowSample {

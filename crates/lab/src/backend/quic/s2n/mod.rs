@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use fullpipe_report::observe::FlowSample;
+use fullpipe_s2n_quic::Unsent;
 use fullpipe_scenario::{Cc, StackAlgorithm};
 use s2n_quic::client::Connect;
 use s2n_quic::connection::{Handle, StreamAcceptor};
@@ -129,14 +130,14 @@ async fn accept_all(mut server: Server, flows: Arc<Flows<Connection>>) {
 }
 
 /// Answers what the other end asks for, until the connection ends.
-async fn answer_all(mut streams: StreamAcceptor) {
+async fn answer_all(mut streams: StreamAcceptor, unsent: Unsent) {
     while let Ok(Some(stream)) = streams.accept_bidirectional_stream().await {
-        tokio::spawn(answer(stream));
+        tokio::spawn(answer(stream, unsent.clone()));
     }
 }
 
 /// Reads a request and answers it.
-async fn answer(mut stream: BidirectionalStream) -> Result<(), FlowError> {
+async fn answer(mut stream: BidirectionalStream, unsent: Unsent) -> Result<(), FlowError> {
     let mut request = Vec::new();
     while let Some(chunk) = stream.receive().await? {
         request.extend_from_slice(&chunk);
@@ -144,7 +145,7 @@ async fn answer(mut stream: BidirectionalStream) -> Result<(), FlowError> {
             return Err("the request is too long".into());
         }
     }
-    source::answer(&mut stream, request).await?;
+    source::answer(&mut stream, request, &unsent).await?;
     Ok(stream.finish()?)
 }
 
@@ -167,11 +168,13 @@ impl Connection {
     fn start(connection: s2n_quic::Connection) -> Option<Self> {
         let slot = connection.query_event_context(Slot::clone).ok()?;
         let controller = slot.get()?.clone();
+        let unsent = Unsent::default();
+        controller.sender().set_unsent(&unsent);
         let (handle, streams) = connection.split();
         let is_open = Arc::new(AtomicBool::new(true));
         let until_its_end = is_open.clone();
         tokio::spawn(async move {
-            answer_all(streams).await;
+            answer_all(streams, unsent).await;
             until_its_end.store(false, Ordering::Relaxed);
         });
         Some(Self { controller, is_open, handle })

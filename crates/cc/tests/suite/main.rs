@@ -1,5 +1,6 @@
 //! The algorithms from outside, without a clock.
 
+mod bounds;
 mod bugs;
 mod clean_link;
 // The fuzzer's targets use it, too.

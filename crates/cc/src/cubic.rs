@@ -254,6 +254,8 @@ impl CongestionControl for Cubic {
     }
 }
 
+#[cfg(all(test, feature = "custom"))]
+mod oracle;
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -97,6 +97,8 @@ mod formats;
 mod hystart;
 #[cfg(all(test, feature = "cubic", feature = "reno"))]
 mod loss_based_tests;
+#[cfg(all(test, feature = "custom"))]
+mod oracle;
 mod pacer;
 #[cfg(feature = "prague")]
 mod prague;

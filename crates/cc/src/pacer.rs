@@ -255,6 +255,8 @@ impl Pacer {
 }
 
 #[cfg(test)]
+mod oracle;
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::CREDIT_TIME;

@@ -16,6 +16,8 @@
 
 mod aggregation;
 mod model;
+#[cfg(all(test, feature = "custom"))]
+mod oracle;
 mod params;
 mod policer;
 mod states;

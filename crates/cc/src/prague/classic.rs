@@ -97,6 +97,16 @@ fn log2(x: u64) -> i32 {
 }
 
 #[cfg(test)]
+impl ClassicQueue {
+    /// The score, and the mean and the deviation in seconds.
+    pub(super) fn in_seconds(&self) -> (f64, f64, f64) {
+        let seconds = |ns: u64| ns as f64 / f64::from(1 << FRACTION_BITS) / 1e9;
+        let score = f64::from(self.score) / f64::from(SCORE_ONE);
+        (score, seconds(self.mean), seconds(self.deviation))
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::Config;

@@ -301,5 +301,7 @@ fn share(alpha: u32) -> Gain {
     Gain::ratio(alpha.into(), ALPHA_ONE.into())
 }
 
+#[cfg(all(test, feature = "custom"))]
+mod oracle;
 #[cfg(test)]
 mod tests;

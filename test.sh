@@ -6,8 +6,8 @@
 #                      # each feature
 #   ./test.sh features # lints of the crates' features one at a time, and of the smaller workspaces
 #   ./test.sh --long   # what takes longer or needs more, beside ./test.sh: all tests in real time, other
-#                      # programs and stacks, the kernel program, more generated cases, the Python package, the page
-#                      # in the browser, TCP on a board, packages, the oldest Rust
+#                      # programs and stacks, the kernel program, more generated cases, mutants of the core, the
+#                      # Python package, the page in the browser, TCP on a board, packages, the oldest Rust
 #
 # Needs Rust (rustup) and a C compiler. cargo-nextest is installed with cargo if it is not there: a
 # minute. As root on Debian, what else is needed is installed with apt-get; elsewhere the tests that
@@ -261,6 +261,16 @@ for package in json.load(sys.stdin)["packages"]:
         print(package["name"], package["rust_version"])'
 }
 
+# A sample, the same in each run: the core is built once for each mutant.
+mutants() {
+    say "mutants of the core, a sample"
+    if has python3; then
+        scripts/mutants.sh || failed=1
+    else
+        echo "not run: it needs python3"
+    fi
+}
+
 # Each crate that may be published is checked from its package alone, as from the registry, with the
 # oldest Rust that it needs.
 packages() {
@@ -372,6 +382,7 @@ run_long() {
     no_operating_system
     documentation
     debug_assertions
+    mutants
     packages
     dependencies
     debian_package

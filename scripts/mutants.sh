@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Mutants of the core: does a test fail when one operator, value or function of crates/cc is changed?
+#
+#   scripts/mutants.sh            # a sample of 16, the same in each run: ./test.sh --long
+#   scripts/mutants.sh FILE...    # all mutants of these files of crates/cc/src
+#   scripts/mutants.sh all        # all of them: hours
+#
+# A mutant that does not compile is not viable. More survivors than 8 of 100 viable ones are a
+# failure. Those that may survive are in .cargo/mutants.toml, with the reason of each. Runs of whole
+# files write their rows of the table in CONTRIBUTING.md. MUTANTS_SHARD=3/170 takes another sample.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+out=$target/mutants
+version=27.1.0
+
+cargo mutants --version 2>/dev/null | grep -qF " $version" ||
+    cargo install --quiet --locked --debug --version "$version" cargo-mutants
+
+what=()
+case "${1:-}" in
+    "") what=(--shard "${MUTANTS_SHARD:-0/170}" --sharding round-robin) ;;
+    all) ;;
+    *) for file in "$@"; do what+=(--file "$file"); done ;;
+esac
+
+# Each mutant is built by itself, so that building counts more than running. Fewer drawn cases than
+# in the suite: what a mutant breaks, the first ones see.
+export CARGO_TARGET_DIR=$target/mutants-build CARGO_INCREMENTAL=0
+export CARGO_PROFILE_DEV_DEBUG=0
+export PROPTEST_CASES=${PROPTEST_CASES:-10}
+mkdir -p "$out"
+code=0
+cargo mutants --package fullpipe-cc --output "$out" --no-shuffle --jobs 1 --colors never \
+    --minimum-test-timeout 60 --timeout-multiplier 4 "${what[@]}" || code=$?
+# 2: there are survivors. 3: there were timeouts, which are caught mutants.
+case $code in
+    0 | 2 | 3) ;;
+    *) exit "$code" ;;
+esac
+
+python3 scripts/mutants.py "$out/mutants.out/outcomes.json" ${1:+CONTRIBUTING.md}

@@ -146,7 +146,7 @@ pub struct Figures {
     pub probes_at_s: Vec<f64>,
     /// Losses.
     pub loss_episodes: Vec<Episode>,
-    /// The share of the packets that filled the receiver's window.
+    /// The share of the time in which the receiver's window was full.
     pub window_limited_share: Option<f64>,
     /// The beginning.
     pub start: Start,

@@ -102,7 +102,8 @@ pub(super) struct Flow {
     pub(super) marks: Vec<At>,
     /// True if the file shows which packets are marked, or how many, also where none is.
     pub(super) are_marks_told: bool,
-    /// The share of the packets that filled the receiver's window; nothing where that is not known.
+    /// The share of the time in which the receiver's window was full; nothing where that is not
+    /// known.
     pub(super) window_limited: Option<f64>,
     pub(super) handshake_rtt_s: Option<f64>,
     /// Time that the sender's host takes to answer, as far as it is seen at the sender.

@@ -42,7 +42,7 @@ impl Facts<'_> {
             self.cannot(
                 "kind of algorithm",
                 format!(
-                    "{:.0} % of the packets filled the receiver's window: it is the limit, and not congestion control",
+                    "for {:.0} % of the time the receiver's window was full: it is the limit, and not congestion control",
                     100.0 * share
                 ),
             );

@@ -264,10 +264,7 @@ impl Story {
             ),
         );
         if let Some(share) = f.window_limited_share.filter(|share| *share > 0.01) {
-            row(
-                "receiver's window",
-                format!("{} % of the packets filled it", number(100.0 * share)),
-            );
+            row("receiver's window", format!("full for {} % of the time", number(100.0 * share)));
         }
         if !f.dips.is_empty() {
             let times: Vec<String> =

@@ -81,8 +81,15 @@ struct Reader {
     known_to_sender: Option<u64>,
     last_at_s: f64,
     scale: u8,
+    /// The right edge of the receiver's window, and its size.
     edge: Option<u64>,
-    window_full: u64,
+    window: u64,
+    /// The data in flight when they were noted last.
+    noted: u64,
+    /// Times since data came first: all, and those with a full window. The newest segment's.
+    passed_s: f64,
+    window_full_s: f64,
+    looked_s: f64,
     /// The time from the capture to the receiver and back.
     ahead_s: f64,
     unseen: u64,
@@ -119,12 +126,17 @@ pub(super) fn flow(segments: &[Segment], placed: &Placed) -> Flow {
         last_at_s: 0.0,
         scale: syn.and_then(|s| s.tcp.scale).filter(|_| syns).unwrap_or(0),
         edge: None,
-        window_full: 0,
+        window: 0,
+        noted: 0,
+        passed_s: 0.0,
+        window_full_s: 0.0,
+        looked_s: 0.0,
         ahead_s: placed.ahead_s,
         unseen: 0,
         accurate: Accurate::of(segments),
     };
     for segment in segments {
+        reader.count_full_window(segment.at_s, mss);
         match segment.is_data_way {
             true => reader.data(segment, mss),
             false => reader.ack(segment, mss),
@@ -192,9 +204,6 @@ impl Reader {
             && self.newest_tsval.is_none_or(|newest| is_later(tsval, newest))
         {
             self.newest_tsval = Some(tsval);
-        }
-        if self.edge.is_some_and(|edge| edge < self.max + u64::from(mss)) {
-            self.window_full += 1;
         }
         match self.flow.place {
             Place::Sender => self.note_inflight(at_s, self.inflight),
@@ -294,6 +303,7 @@ impl Reader {
         // The window of a SYN is not scaled (RFC 7323 section 2.2).
         let edge = ack + (u64::from(tcp.window) << if tcp.syn { 0 } else { self.scale });
         self.edge = Some(edge);
+        self.window = edge - ack;
         let mut newest: Option<f64> = None;
         let mut bytes = 0;
         if ack > self.una {
@@ -384,18 +394,37 @@ impl Reader {
         }
     }
 
+    /// Counts the time since the segment before. A window is full where no segment fits, or less
+    /// than a sixteenth of it: Linux waits for that to send more at once.
+    ///
+    /// Far from the sender the edge that it knows is an older one, but what it has in flight does
+    /// not come to more than the window's size.
+    fn count_full_window(&mut self, at_s: f64, mss: u32) {
+        let time_s = at_s - std::mem::replace(&mut self.looked_s, at_s);
+        let Some(edge) = self.edge.filter(|_| !self.flow.sent.is_empty()) else { return };
+        let room = match self.flow.place {
+            Place::Sender => edge.saturating_sub(self.max),
+            _ => self.window.saturating_sub(self.noted),
+        };
+        self.passed_s += time_s;
+        if room < u64::from(mss).max(self.window / 16) {
+            self.window_full_s += time_s;
+        }
+    }
+
     fn note_inflight(&mut self, at_s: f64, bytes: u64) {
+        self.noted = bytes;
         self.flow.inflight.push(At { at_s, value: bytes as f64 });
     }
 
     fn finish(self, has_syn: bool, has_timestamps: bool, placed: &Placed) -> Flow {
-        let Self { mut flow, window_full, unseen, accurate, .. } = self;
+        let Self { mut flow, window_full_s, passed_s, unseen, accurate, .. } = self;
         flow.are_marks_told |= flow.place == Place::Sender && accurate.is_agreed();
         accurate.finish(&mut flow);
         flow.handshake_rtt_s = placed.handshake_rtt_s;
         flow.reaction_s = placed.behind_s.filter(|_| flow.place == Place::Sender);
         if has_syn {
-            flow.window_limited = Some(window_full as f64 / flow.sent.len().max(1) as f64);
+            flow.window_limited = Some(window_full_s / passed_s.max(1e-9));
         } else {
             flow.cannot_tell(
                 "limits of the receiver's window",

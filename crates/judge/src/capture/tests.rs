@@ -137,6 +137,46 @@ fn what_was_overtaken_was_not_lost() {
     assert_eq!((again.reordered_packets, again.resent_packets), (Some(0), Some(1)));
 }
 
+/// A hundred packets fill the receiver's window, and an acknowledgement of twenty lets twenty leave
+/// at once. One packet of them fills it, but it is the limit all the time; and nothing says what the
+/// congestion control would have done.
+#[test]
+fn a_full_window_of_the_receiver_is_no_fixed_window_of_the_sender() {
+    const BATCHES: u32 = 300;
+    for (place, ahead_ms, behind_ms) in
+        [(Place::Sender, 100.0, 0.01), (Place::Receiver, 0.01, 100.0)]
+    {
+        // What is captured at the receiver, half a round trip later; ACKs come back after that.
+        let late = if place == Place::Receiver { 50.0 } else { 0.0 };
+        let ack_late = if place == Place::Receiver { 50.3 } else { 100.0 };
+        let mut all = handshake(0, ahead_ms, behind_ms);
+        let mut later = Vec::new();
+        for batch in 0..BATCHES {
+            let at_ms = 200.0 + 20.0 * f64::from(batch);
+            let told = |batch: u32| 250 + 20 * batch;
+            for n in 0..20 {
+                let mut sent =
+                    data(at_ms + late + 0.01 * f64::from(n), 1 + (20 * batch + n) * MSS, MSS);
+                let echo = batch.checked_sub(5).map_or(1, told);
+                sent.tcp.timestamps = Some((at_ms as u32, echo));
+                later.push(sent);
+            }
+            let mut answer = ack(at_ms + ack_late, 1 + 20 * (batch + 1) * MSS);
+            answer.tcp.timestamps = Some((told(batch), at_ms as u32));
+            answer.tcp.window = 1132;
+            later.push(answer);
+        }
+        later.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+        all.extend(later);
+        assert_eq!(Placed::of(&all).place, place);
+        let story = told(&all);
+        assert_eq!(story.verdict.looks.kind, Kind::Unknown, "{}", story.text());
+        let share = story.figures.window_limited_share.expect("known");
+        assert!(share > 0.9, "{place:?}: {share}");
+        assert!(story.verdict.suspicions.is_empty(), "{}", story.text());
+    }
+}
+
 /// A flow of so many packets in flight at each time, a packet a millisecond.
 fn flow_of(packets: impl Fn(f64) -> f64, lost: Vec<Lost>) -> Flow {
     let mut flow = Flow::new("TCP", Place::Sender, String::new(), 1000.0);

@@ -35,8 +35,7 @@ pub struct FlowVerdict {
     pub cannot_tell: Vec<Unknown>,
 }
 
-/// The share of the packets from which on the receiver's window is the limit: of those that an
-/// acknowledgement lets leave, the last one fills it.
+/// The share of the time from which on a full window of the receiver is the limit.
 pub(super) const WINDOW_LIMITED: f64 = 0.3;
 
 /// ProbeRTT of BBRv3 leaves half of a BDP in flight, and that of BBRv1 four packets.

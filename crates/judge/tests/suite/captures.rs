@@ -193,9 +193,8 @@ fn a_window_of_the_receiver_is_not_congestion_control() {
     assert!(defects(&story).is_empty(), "{}", story.text());
     let why = story.verdict.cannot_tell.iter().find(|u| u.what == "kind of algorithm");
     assert!(why.expect("a reason").why.contains("the receiver's window"), "{}", story.text());
-    // Of the two packets that an acknowledgement lets leave, the second one fills it.
     let share = story.figures.window_limited_share.expect("known");
-    assert!((0.45..0.55).contains(&share), "{}", story.text());
+    assert!(share > 0.8, "{}", story.text());
 }
 
 /// Random loss is no congestion to one of them, and is to the other.

@@ -90,6 +90,7 @@ fn simulate(
             break;
         };
         let queue = sim.link(0).queue;
+        narrator.look_at_window(next, sim.flow(flow).fills_window());
         sim.step();
         let waiting = BottleneckQueue { bytes: queue.bytes, delay: queue.delay };
         narrator.look(next, &sim.flow(flow).snapshot(), waiting);
@@ -97,6 +98,7 @@ fn simulate(
     let interrupted = is_stopped();
     if let Some(end) = end.filter(|_| !interrupted && !is_over(&sim)) {
         let queue = sim.link(0).queue;
+        narrator.look_at_window(end, sim.flow(flow).fills_window());
         sim.run_until(end);
         let waiting = BottleneckQueue { bytes: queue.bytes, delay: queue.delay };
         narrator.look(end, &sim.flow(flow).snapshot(), waiting);

@@ -114,6 +114,9 @@ pub struct Story {
     pub states: Vec<StateTotal>,
     /// Location of the bytes in flight.
     pub whereabouts: Whereabouts,
+    /// The share of the time in which the receiver's window was full, from 0 to 1; null where the
+    /// backend does not show it.
+    pub window_limited_share: Option<f64>,
     /// True if the flow was stopped before its time: then this is the story so far.
     pub interrupted: bool,
 }
@@ -160,6 +163,7 @@ pub struct Narrator {
     stay: Stay,
     chapters: Vec<(Chapter, Sums)>,
     all: Sums,
+    window_limited: Option<Duration>,
 }
 
 impl Narrator {
@@ -168,7 +172,22 @@ impl Narrator {
         let why = reasons::began(&snapshot);
         let stay = Stay { since: now, why, first: snapshot, sums: Sums::default() };
         let before = (now, snapshot);
-        Self { truth, start: now, before, stay, chapters: Vec::new(), all: Sums::default() }
+        Self {
+            truth,
+            start: now,
+            before,
+            stay,
+            chapters: Vec::new(),
+            all: Sums::default(),
+            window_limited: None,
+        }
+    }
+
+    /// Takes the truth about the receiver's window before [`Self::look`] at the same time: whether
+    /// it has been full since the previous call.
+    pub fn look_at_window(&mut self, now: Instant, is_full: bool) {
+        let time = if is_full { now.since(self.before.0) } else { Duration::ZERO };
+        self.window_limited = Some(self.window_limited.unwrap_or_default() + time);
     }
 
     /// Takes the flow's state after an event, or after a short time; `waiting` has held since the
@@ -232,6 +251,9 @@ impl Narrator {
                 queue_bytes,
                 path_bytes: inflight_bytes - queue_bytes,
             },
+            window_limited_share: self
+                .window_limited
+                .map(|time| ratio(time.as_nanos(), now.since(self.start).as_nanos().max(1))),
             interrupted: false,
         }
     }

@@ -134,6 +134,14 @@ impl Story {
             bytes(w.queue_bytes),
             bytes(w.path_bytes)
         );
+        if let Some(share) = self.window_limited_share.filter(|share| *share >= 0.001) {
+            let _ = writeln!(
+                out,
+                "The receiver's window was full for {:.1} % of the time: then it was the limit, and not {}.",
+                100.0 * share,
+                self.cc
+            );
+        }
         for s in &self.states {
             let times =
                 if s.visits == 1 { "once".to_owned() } else { format!("{} times", s.visits) };

@@ -45,6 +45,23 @@ fn bbr3_tells_of_every_state_and_knows_the_path() {
     assert!((last.min_rtt_ms.expect("a model") - s.truth.min_rtt_ms).abs() < 0.5);
 }
 
+/// A window of half a BDP is the limit most of the time, one of four is none.
+#[test]
+fn a_full_window_of_the_receiver_is_named() {
+    for (window, least, most) in [("125kB", 0.5, 1.0), ("1MB", 0.0, 0.0)] {
+        let text = format!(
+            "path = {{ rate = \"50mbit\", rtt = \"40ms\", buffer = \"8bdp\" }}\nduration = \"12s\"\n\
+             flow = [{{ cc = \"bbr3\", receive_window = \"{window}\" }}]\n"
+        );
+        let stop = AtomicBool::new(false);
+        let s = tell(&plan(&text), 0, 0, BackendChoice::SIM, &stop).expect("a story");
+        let share = s.window_limited_share.expect("the simulator shows it");
+        assert!((least..=most).contains(&share), "{window}: {share}");
+        let is_named = s.to_text().contains("The receiver's window was full for");
+        assert_eq!(is_named, share > 0.0, "{}", s.to_text());
+    }
+}
+
 #[test]
 fn what_an_amendment_ended_is_not_said_to_be_a_plateau_of_three_rounds() {
     let s = story("bbr3x", 4.0, 0.0);

@@ -187,10 +187,11 @@ impl Conn {
         self.episode_has_marks = false;
     }
 
-    pub(crate) fn end_recovery(&mut self) {
+    /// `awaits_repair`: the ACK that ends the episode has lost data too.
+    pub(crate) fn end_recovery(&mut self, awaits_repair: bool) {
         self.in_recovery = false;
         self.has_timed_out = false;
-        self.awaits_repair = false;
+        self.awaits_repair = awaits_repair;
     }
 
     /// A loss-based algorithm has answered a timeout. In QUIC that is persistent congestion, after

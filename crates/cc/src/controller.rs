@@ -418,7 +418,7 @@ impl Controller {
             return;
         }
         self.lift_jump();
-        self.conn.end_recovery();
+        self.conn.end_recovery(false);
         each!(&mut self.algo, a => a.on_spurious_loss(&mut self.conn));
         self.resume_after_spurious_loss(now);
         self.update_pacer(now);

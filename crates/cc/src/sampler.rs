@@ -157,9 +157,9 @@ impl Losses {
 pub(crate) struct PacketIndex(u16);
 
 impl PacketIndex {
-    /// True if this packet was sent right after `other`.
-    pub(crate) const fn follows(self, other: Self) -> bool {
-        self.0.wrapping_sub(other.0) & INDEX_MASK == 1
+    /// True if this packet was sent right after `other`, or is a part of the same aggregate.
+    pub(crate) const fn continues(self, other: Self) -> bool {
+        self.0.wrapping_sub(other.0) & INDEX_MASK <= 1
     }
 
     const fn is_after(self, other: Self) -> bool {

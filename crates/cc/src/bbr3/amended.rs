@@ -353,6 +353,8 @@ impl<F: Flavour> Bbr3<F> {
         {
             self.max_bw_filter = [delivered, Rate::ZERO];
             self.max_bw = delivered;
+            // The room for packets whose ACK waits follows the maximum, also where BBR.bw stays.
+            self.is_model_new = true;
         }
     }
 

@@ -308,3 +308,48 @@ fn names_are_read_and_unknown_ones_refused() {
         assert!(wrong.parse::<Amendments>().is_err(), "{wrong}");
     }
 }
+
+/// Where a receiver leaves much unacknowledged, the room for it follows the bandwidth that CRUISE
+/// takes, also where the short-term bound holds BBR.bw below both.
+#[test]
+fn the_window_of_rare_acks_follows_the_bandwidth_that_cruise_takes() {
+    let max_delay = Duration::from_millis(800);
+    let ack_frequency = Some(crate::AckFrequency { threshold_packets: 5_000, max_delay });
+    let (mut taken, mut seed) = (0, 1_u64);
+    for algorithm in [Algorithm::Bbr3x, Algorithm::Bbr3xLinux] {
+        for rtt_ms in [20, 30, 40, 50] {
+            let config = Config { ack_frequency, ..Config::new(rtt_ms) };
+            let mut link = Link::with(algorithm, 30, MS.times(rtt_ms), config);
+            link.run(Duration::from_secs(6));
+            let (mut before, mut last, mut losing) = (link.now, link.bbr(), 3);
+            let end = link.now + Duration::from_secs(15);
+            while link.now < end {
+                // Another flow's packets, and a queue that stands.
+                let share = link.now.since(before).as_nanos() / (3 + rtt_ms % 12);
+                before = link.now;
+                link.free = link.free.max(link.now) + Duration::from_nanos(share);
+                if link.free.since(link.now) < Duration::from_nanos(link.rtt.as_nanos() / 4) {
+                    link.free += Duration::from_nanos(link.rtt.as_nanos() / 200);
+                }
+                let mut below = |n: u64| {
+                    seed ^= seed << 13;
+                    seed ^= seed >> 7;
+                    seed ^= seed << 17;
+                    seed % n
+                };
+                if below(3_000) == 0 {
+                    losing = [0, 2, 6, 10][below(4) as usize];
+                }
+                link.step(&mut || below(100) < losing);
+                let bbr = link.bbr();
+                taken += u32::from(bbr.max_bw < last.max_bw && bbr.bw == last.bw);
+                let delayed = (5_000 * link.size).min(bbr.max_bw.bytes_in(max_delay));
+                let most = 3 * link.cc.send_quantum() + delayed + 2 * link.size;
+                let model = bbr.bdp * 9 / 4 + bbr.extra_acked + 2 * link.size;
+                assert!(bbr.max_inflight <= most.max(model), "{algorithm} {rtt_ms} ms: {bbr:?}");
+                last = bbr;
+            }
+        }
+    }
+    assert!(taken > 0, "no maximum fell under a short-term bound");
+}

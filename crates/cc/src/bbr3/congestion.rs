@@ -117,7 +117,7 @@ impl<F: Flavour> Bbr3<F> {
     /// so that the order of the caller's words does not matter.
     pub(super) fn handle_lost_packet(&mut self, conn: &Conn, packet: &PacketState) {
         if !F::P.counts_loss_reports {
-            if !self.last_lost.is_some_and(|last| packet.index().follows(last)) {
+            if !self.last_lost.is_some_and(|last| packet.index().continues(last)) {
                 self.loss_events_in_round = self.loss_events_in_round.saturating_add(1);
             }
             self.last_lost = Some(packet.index());

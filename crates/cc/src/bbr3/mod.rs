@@ -298,12 +298,15 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
         if self.is_round_unjudged | self.loss_round_start | rises {
             self.judge_round(conn, rs);
         }
-        self.follow_swift(conn, rs);
+        let has_ended_probe = self.follow_swift(conn, rs);
         if matches!(self.state, State::Startup | State::Drain) {
             self.check_startup_done();
             self.check_drain_done(conn, rs);
         }
-        self.update_probe_bw_cycle_phase(conn, rs);
+        // The round that this ACK may have ended is not the one after the probe.
+        if !has_ended_probe {
+            self.update_probe_bw_cycle_phase(conn, rs);
+        }
         self.note_rtt(conn, rs);
         self.update_min_rtt(conn, rs);
         self.bound_bw_for_model(conn);

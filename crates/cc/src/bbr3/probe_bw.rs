@@ -60,6 +60,8 @@ impl<F: Flavour> Bbr3<F> {
         self.start_round(conn);
         self.reset_full_bw();
         self.full_bw = rs.delivery_rate;
+        // The samples of this round left in REFILL: the next one is the first that UP made.
+        self.is_round_unjudged = false;
         self.enter(State::ProbeBwUp);
         self.raise_inflight_longterm_slope(conn);
     }

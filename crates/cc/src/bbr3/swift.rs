@@ -282,11 +282,11 @@ impl<F: Flavour> Bbr3<F> {
         sample
     }
 
-    /// Swift's law for one ACK. `rs` is the network's sample.
-    pub(super) fn follow_swift(&mut self, conn: &Conn, rs: &RateSample) {
+    /// Swift's law for one ACK. `rs` is the network's sample. True if it ended a probe.
+    pub(super) fn follow_swift(&mut self, conn: &Conn, rs: &RateSample) -> bool {
         let (min_rtt, smss, round_start) = (self.min_rtt, conn.smss, self.round_start);
-        let Some(swift) = F::swift_mut(&mut self.own) else { return };
-        let Some(rtt) = rs.rtt() else { return };
+        let Some(swift) = F::swift_mut(&mut self.own) else { return false };
+        let Some(rtt) = rs.rtt() else { return false };
         let ((host, wait), now) = (rs.delays_at_receiver(), rs.now);
         swift.ack_delay = nanos(wait);
         swift.note_ack(wait, rtt, rs.newly_acked, smss);
@@ -328,8 +328,10 @@ impl<F: Flavour> Bbr3<F> {
             swift.fabric.next_cut = next_cut;
             if self.state == State::ProbeBwUp {
                 self.end_probe_for_swift(conn, now);
+                return true;
             }
         }
+        false
     }
 
     /// A network RTT above the target in UP: HandleInflightTooHigh(), but for inflight_longterm,

@@ -182,3 +182,30 @@ fn others_ignore_the_receivers_delay() {
         assert_eq!(std::format!("{:?}", silent.2), std::format!("{:?}", told.2), "{algorithm}");
     }
 }
+
+/// A probe that the law ends on the first ACK of a round ends no cycle of the filter with the same
+/// ACK: the probe's own samples come in for a round more.
+#[test]
+fn a_cycle_of_the_filter_ends_a_round_after_the_probe() {
+    let mut ended = 0;
+    for (mbit, rtt_us) in [(100, 30), (1_000, 30), (10_000, 50)] {
+        let config = Config { smss: 1_452, ..Config::new(3) };
+        let mut link = Link::with(Algorithm::BbrSwift, mbit, Duration::from_micros(rtt_us), config);
+        let (mut before, mut last) = (link.now, (link.state(), link.bbr()));
+        for step in 0..100_000 {
+            // Others have a share of the link, which changes.
+            let share = 2 + step / 7_000 % 6;
+            link.free = link.free.max(link.now)
+                + Duration::from_nanos(link.now.since(before).as_nanos() / share);
+            before = link.now;
+            link.step(&mut || false);
+            let (state, bbr) = (link.state(), link.bbr());
+            if last.0 == State::ProbeBwUp && state != State::ProbeBwUp && bbr.prev_probe_too_high {
+                assert!(bbr.max_bw >= last.1.max_bw, "{mbit} Mbit/s: the cycle ended with UP");
+                ended += u32::from(bbr.round_start);
+            }
+            last = (state, bbr);
+        }
+    }
+    assert!(ended > 20, "{ended} probes ended with a round");
+}

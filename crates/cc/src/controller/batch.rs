@@ -302,9 +302,10 @@ impl Controller {
     /// An episode ends with the first packet acknowledged that left after it began (RFC 9002
     /// section 7.3.2); a loss of the same ACK may begin the next one.
     #[cold]
-    fn check_recovery_done(&mut self, newest: Option<&PacketState>) {
+    fn check_recovery_done(&mut self, said: &Said) {
+        let newest = said.newest.as_ref();
         if newest.is_some_and(|newest| self.conn.sent_after_recovery_start(newest)) {
-            self.conn.end_recovery();
+            self.conn.end_recovery(said.newest_lost.is_some());
             each!(&mut self.algo, a => a.on_exit_recovery(&mut self.conn));
         }
     }
@@ -338,7 +339,7 @@ impl Controller {
             if self.conn.has_timed_out() {
                 said.acked_before_recovery = 0;
             }
-            self.check_recovery_done(said.newest.as_ref());
+            self.check_recovery_done(&said);
         }
         if said.ce_packets > 0 {
             self.conn.count_marks(said.ce_packets);

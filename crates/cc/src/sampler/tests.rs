@@ -18,7 +18,7 @@ fn packet_state_is_six_words_and_keeps_what_it_was_given() {
         (huge.size(), huge.tx_in_flight(), huge.index()),
         (MAX_SIZE, MAX_TX_IN_FLIGHT, PacketIndex(1))
     );
-    assert!(huge.index().follows(p.index()) && huge.is_newer_than(&p) && !p.is_newer_than(&huge));
+    assert!(huge.index().continues(p.index()) && huge.is_newer_than(&p) && !p.is_newer_than(&huge));
 }
 
 /// Losses and marks share a word; neither is seen in the other, also where one begins anew.
@@ -47,8 +47,8 @@ fn neighbours_are_seen_across_the_wrap_of_the_index() {
     for _ in 0..10_000 {
         let next = s.on_sent(Instant::default(), 1, false, 1);
         assert!(
-            next.index().follows(last.index())
-                && !last.index().follows(next.index())
+            next.index().continues(last.index())
+                && !last.index().continues(next.index())
                 && next.is_newer_than(&last)
         );
         last = next;

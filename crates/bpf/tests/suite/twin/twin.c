@@ -226,7 +226,7 @@ void twin_finish(struct twin *t, uint64_t now)
 	t->c.delivered = add_sat(t->c.delivered, t->ack.newly_acked);
 	if (t->c.in_recovery && t->ack.has_newest && sent_after_recovery_start(t, newest)) {
 		bbr3_exit_recovery(&t->b, &t->c);
-		t->awaits_repair = false;
+		t->awaits_repair = t->ack.has_lost;
 	}
 	t->marks += t->ack.ce;
 	if (!t->ack.has_newest && !t->ack.has_lost)

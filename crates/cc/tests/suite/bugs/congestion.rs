@@ -154,6 +154,25 @@ fn a_flight_that_is_lost_as_a_whole_is_not_idle() {
     assert!(!bbr(&cc).idle_restart);
 }
 
+/// The ACK that ends an episode may bring losses too. Their repair is no restart from idle.
+#[test]
+fn what_the_last_ack_of_an_episode_lost_still_waits_for_its_repair() {
+    for loses_before in [false, true] {
+        let mut cc = with_window(Algorithm::Bbr3, 20);
+        let packets = send(&mut cc, START, 10);
+        let mut now = START + MS.times(40);
+        let (lost, acked) = packets.split_at(usize::from(loses_before));
+        ack_with(&mut cc, now, acked, lost, 0);
+        let packets = send(&mut cc, now, 4);
+        cc.on_app_limited();
+        now += MS.times(40);
+        ack_with(&mut cc, now, &packets[3..], &packets[..3], 0);
+        assert_eq!(cc.inflight(), 0);
+        let _repair = send(&mut cc, now + MS.times(100), 1);
+        assert!(!bbr(&cc).idle_restart, "an episode before: {loses_before}");
+    }
+}
+
 /// RFC 9002 appendix B.7 judges a mark by the newest acknowledged packet. A loss of an older
 /// packet, reported with it, does not hide the mark: the later of the two decides.
 #[test]

@@ -191,6 +191,47 @@ fn an_aggregate_can_be_told_of_in_parts() {
     assert_eq!((s.delivered, s.lost, s.inflight), (7 * SMSS, 3 * SMSS, 0));
 }
 
+/// A lost aggregate is one range, in however many parts it is told of, and six ranges are six.
+#[test]
+fn a_lost_aggregate_in_parts_is_one_range() {
+    let full_bw_reached = |ranges: usize, parts: u32| {
+        let mut cc = controller(Algorithm::Bbr3);
+        let mut now = START;
+        for round in 0..7 {
+            let (mut acked, mut lost) = (Vec::new(), Vec::new());
+            for n in 0..10 << round {
+                let at = now + Duration::from_micros(n);
+                // In the sixth round trip, of 320 packets: enough to lose 2 % by.
+                if round == 5 && (60..60 + 2 * ranges as u64).contains(&n) && n % 2 == 0 {
+                    lost.push(cc.on_sent(at, 12_000));
+                }
+                acked.push(cc.on_sent(at, SMSS as u32));
+            }
+            // The episode begins a round trip before.
+            if round == 4 {
+                lost.push(acked.remove(80));
+            }
+            now += MS.times(50);
+            let mut batch = cc.ack(now);
+            for packet in &lost {
+                let mut rest = *packet;
+                for _ in 1..parts {
+                    let (part, others) = rest.split(packet.size() as u32 / parts);
+                    batch.lost(&part);
+                    rest = others;
+                }
+                batch.lost(&rest);
+            }
+            acked.iter().for_each(|packet| batch.acked(packet));
+            batch.finish();
+            now += MS;
+        }
+        bbr(&cc).full_bw_reached
+    };
+    assert!(!full_bw_reached(1, 1) && !full_bw_reached(1, 6));
+    assert!(full_bw_reached(6, 1) && full_bw_reached(6, 6));
+}
+
 /// "Exiting Startup Based on Packet Loss": a transport that sees one loss a round trip cannot see
 /// six.
 #[test]

@@ -4,7 +4,7 @@ use std::boxed::Box;
 
 use proptest::prelude::*;
 
-use super::{Cubic, TIME_BITS};
+use super::{Cubic, Epoch, TIME_BITS};
 use crate::algo::{Congestion, CongestionControl};
 use crate::config::Config;
 use crate::conn::{Conn, INFINITE};
@@ -204,5 +204,23 @@ proptest! {
         history in events(),
     ) {
         oracle::run(&CHECKED, mbit, MS.times(rtt_ms), Config::new(1), &history);
+    }
+
+    /// Figure 1 at any distance from the plateau, with packets of any size: near it 64 bits are
+    /// enough, elsewhere not.
+    #[test]
+    fn the_curve_is_that_of_the_figure(
+        k_ms in 0u64..100_000,
+        t_ms in 0u64..200_000,
+        smss in prop_oneof![Just(1_200u64), 1..1u64 << 18],
+        w_max in 1u64..1 << 40,
+    ) {
+        let ticks = |ms: u64| (ms << TIME_BITS) / 1_000;
+        let (k, t) = (ticks(k_ms), ticks(t_ms));
+        let epoch =
+            Epoch { start: Instant::default(), k, w_max, w_est: 0, w_est_part: 0, cwnd_part: 0 };
+        let seconds = (t as f64 - k as f64) / f64::from(1 << TIME_BITS);
+        let expected = (0.4 * seconds.powi(3) * smss as f64 + w_max as f64).max(0.0);
+        near("W_cubic", epoch.w_cubic(t, smss) as f64, expected, 2.0 + 1e-9 * expected);
     }
 }

@@ -9,7 +9,7 @@ use super::classic::ClassicQueue;
 use super::{ALPHA_ONE, Mark, Prague};
 use crate::algo::{Congestion, CongestionControl};
 use crate::config::Config;
-use crate::conn::{Conn, MarksAre};
+use crate::conn::{Conn, INFINITE, MarksAre};
 use crate::custom::CustomAlgorithm;
 use crate::hystart::SlowStart;
 use crate::oracle::{self, Checked, Model, events, near};
@@ -214,6 +214,9 @@ impl Model<Prague> for Formulas {
             self.check_pace(conn);
         }
         self.classic.agree(&real.classic);
+        let shown = real.snapshot(conn);
+        let ssthresh = Some(real.slow_start.ssthresh()).filter(|bytes| *bytes != INFINITE);
+        assert_eq!((shown.ssthresh, shown.ecn_alpha.is_some()), (ssthresh, real.has_marks));
         self.cwnd = window;
         self.alpha = alpha;
         self.undo = real.undo.map(|undo| (undo.cwnd, undo.ssthresh));

@@ -424,7 +424,8 @@ enum fullpipe_status fullpipe_on_discarded(struct fullpipe_controller *cc,
 enum fullpipe_status fullpipe_forget_flight(struct fullpipe_controller *cc);
 
 // The flow goes on over another path (RFC 9000 section 9.4): everything begins anew. `seed` is a
-// new one; that of `config` is not used. Calls about packets from before have no effect.
+// new one; that of `config` is not used, nor is its `handshake_rtt`, which is of the old path.
+// Calls about packets from before have no effect.
 enum fullpipe_status fullpipe_on_migration(struct fullpipe_controller *cc,
                                            uint64_t now,
                                            uint64_t seed,

@@ -326,7 +326,8 @@ pub unsafe extern "C" fn fullpipe_forget_flight(cc: *mut Handle) -> Status {
 }
 
 /// The flow goes on over another path (RFC 9000 section 9.4): everything begins anew. `seed` is a
-/// new one; that of `config` is not used. Calls about packets from before have no effect.
+/// new one; that of `config` is not used, nor is its `handshake_rtt`, which is of the old path.
+/// Calls about packets from before have no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_on_migration(
     cc: *mut Handle,

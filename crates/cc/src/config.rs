@@ -3,6 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
+use crate::sampler::MAX_TX_IN_FLIGHT;
 use crate::snapshot::StateHook;
 use crate::units::{Duration, Gain, Rate};
 
@@ -427,7 +428,8 @@ pub struct Config {
     /// C.SMSS in bytes: QUIC's maximum datagram size, TCP's effective MSS. At least 1.
     pub smss: u32,
     /// C.InitialCwnd in bytes. `None`: ten SMSS, but no more than 14720 bytes or two SMSS if that
-    /// is larger (RFC 9002 section 7.2, RFC 6928).
+    /// is larger (RFC 9002 section 7.2, RFC 6928). More than 16 GiB, the largest flight that is
+    /// counted, is taken for 16 GiB.
     pub initial_cwnd: Option<u64>,
     /// Seed of the randomised probe times; two flows that should not probe together need two seeds.
     pub seed: u64,
@@ -534,6 +536,6 @@ impl Config {
     /// C.InitialCwnd in bytes for a given SMSS.
     pub(crate) fn initial_cwnd(&self, smss: u64) -> u64 {
         let standard = (10 * smss).min(14_720.max(2 * smss));
-        self.initial_cwnd.unwrap_or(standard).max(smss)
+        self.initial_cwnd.unwrap_or(standard).min(MAX_TX_IN_FLIGHT).max(smss)
     }
 }

@@ -76,6 +76,8 @@ pub struct Conn {
     pub(crate) was_application_limited: bool,
     /// The answer to a CE mark.
     pub(crate) marks: MarksAre,
+    /// CE marks that came with an ACK of nothing new.
+    unanswered_marks: u32,
     /// C.is_cwnd_limited holds while less than this has left the path: see
     /// [`Self::mark_cwnd_limited`].
     cwnd_limited_before: u64,
@@ -114,6 +116,7 @@ impl Conn {
             awaits_repair: false,
             was_application_limited: false,
             marks: MarksAre::Losses,
+            unanswered_marks: 0,
             cwnd_limited_before: 0,
         };
         conn.set_ack_frequency(config.ack_frequency);
@@ -153,6 +156,7 @@ impl Conn {
     pub(crate) fn begin_path(&mut self) {
         self.sampler.begin_path();
         self.inflight = 0;
+        self.unanswered_marks = 0;
         self.awaits_repair = false;
     }
 
@@ -243,6 +247,23 @@ impl Conn {
         let as_lost =
             if self.marks == MarksAre::Losses { packets.saturating_mul(self.smss) } else { 0 };
         self.sampler.count_marks(packets, as_lost);
+    }
+
+    /// True if marks came that the algorithm has not heard of.
+    #[inline]
+    pub(crate) const fn has_unanswered_marks(&self) -> bool {
+        self.unanswered_marks > 0
+    }
+
+    #[cold]
+    pub(crate) fn take_unanswered_marks(&mut self) -> u64 {
+        core::mem::take(&mut self.unanswered_marks).into()
+    }
+
+    /// The algorithm hears of them with the next ACK of something new.
+    #[cold]
+    pub(crate) fn keep_unanswered_marks(&mut self, packets: u64) {
+        self.unanswered_marks = u32::try_from(packets).unwrap_or(u32::MAX);
     }
 
     /// A loss that no packet shows: it counts in RS.lost as a mark does.

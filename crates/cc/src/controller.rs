@@ -443,10 +443,11 @@ impl Controller {
     }
 
     /// The flow goes on over another path (RFC 9000 section 9.4): everything begins anew, with a
-    /// seed that no other flow has; that of `config` is not used. Later reports of the transport on
-    /// packets from before are ignored.
+    /// seed that no other flow has. `config`'s seed and `handshake_rtt` are not used: the handshake
+    /// measured the old path. Later reports of the transport on packets from before are ignored.
     pub fn on_migration(&mut self, now: Instant, seed: u64, config: &Config) {
-        self.begin_anew(self.algorithm(), now, &Config { seed, ..*config });
+        let config = Config { seed, handshake_rtt: None, ..*config };
+        self.begin_anew(self.algorithm(), now, &config);
     }
 
     /// Another algorithm takes the connection over, in the middle of it (Linux: the socket option

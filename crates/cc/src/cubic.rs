@@ -231,18 +231,26 @@ impl CongestionControl for Cubic {
     }
 
     /// RFC 5681 section 4.1, and the threshold of RFC 2861: three quarters of the window stay
-    /// known.
+    /// known. Congestion avoidance begins another stage: W_est of the last one is the window of
+    /// before, and the first ACK would bring that back.
     fn on_idle(&mut self, conn: &mut Conn, cwnd: u64) {
         if cwnd < conn.cwnd {
             let known = conn.cwnd - conn.cwnd / 4;
             self.slow_start.set_ssthresh(self.slow_start.ssthresh().max(known));
             conn.cwnd = cwnd.max(conn.smss);
+            self.epoch = None;
             self.slow_start.pace(conn);
         }
     }
 
+    /// C and K of a stage are in segments: with others its curve would be elsewhere. Another stage
+    /// begins from this window, with W_max in bytes.
     fn on_mtu_update(&mut self, conn: &mut Conn) {
         conn.cwnd = conn.cwnd.max(conn.min_window());
+        self.epoch = None;
+        if let Some(undo) = &mut self.undo {
+            undo.epoch = None;
+        }
         // The rate of a smaller window would hold this one back.
         self.slow_start.pace(conn);
     }

@@ -111,20 +111,26 @@ impl SendOrder {
     }
 }
 
-/// Bytes lost or taken for lost, of which the low 40 bits; above them the CE marks in packets, of
-/// which the low 16; and above these the generation of the path, of which the low 8. Losses and
-/// marks are only asked for what they grew by within a round trip, and a packet has 48 bytes.
+/// Bytes lost or taken for lost, of which the low 36 bits; above them the CE marks in packets, of
+/// which the low 22; and above these the generation of the path, of which the low 6. Losses and
+/// marks are only asked for what they grew by within a round trip, and a packet has 48 bytes. A
+/// flight has 34 bits; four million packets of 1200 bytes are 400 Gbit/s at 100 ms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Losses(u64);
 
 impl Losses {
-    const MARKS_SHIFT: u32 = 40;
+    const MARKS_SHIFT: u32 = 36;
     const LOST_MASK: u64 = (1 << Self::MARKS_SHIFT) - 1;
-    const PATH_SHIFT: u32 = 56;
+    const PATH_SHIFT: u32 = 58;
+    const MARKS_MASK: u64 = (1 << (Self::PATH_SHIFT - Self::MARKS_SHIFT)) - 1;
+
+    const fn marks(self) -> u64 {
+        self.0 >> Self::MARKS_SHIFT & Self::MARKS_MASK
+    }
 
     const fn add(self, lost: u64, marks: u64) -> Self {
         let lost = self.0.wrapping_add(lost) & Self::LOST_MASK;
-        let marks = ((self.0 >> Self::MARKS_SHIFT) as u16).wrapping_add(marks as u16) as u64;
+        let marks = self.marks().wrapping_add(marks) & Self::MARKS_MASK;
         let path = self.0 >> Self::PATH_SHIFT << Self::PATH_SHIFT;
         Self(lost | marks << Self::MARKS_SHIFT | path)
     }
@@ -145,9 +151,8 @@ impl Losses {
         self.0.wrapping_sub(earlier.0) & Self::LOST_MASK
     }
 
-    fn marks_since(self, earlier: Self) -> u64 {
-        let marks = |losses: Self| (losses.0 >> Self::MARKS_SHIFT) as u16;
-        u64::from(marks(self).wrapping_sub(marks(earlier)))
+    const fn marks_since(self, earlier: Self) -> u64 {
+        self.marks().wrapping_sub(earlier.marks()) & Self::MARKS_MASK
     }
 }
 
@@ -393,7 +398,8 @@ impl Sampler {
 
     /// `packets` were marked with CE. RS.lost grows by `as_lost` bytes, which C.lost does not.
     pub(crate) fn count_marks(&mut self, packets: u64, as_lost: u64) {
-        self.losses = self.losses.add(as_lost, packets);
+        let packets = packets.min(Losses::MARKS_MASK);
+        self.losses = self.losses.add(as_lost.min(Losses::LOST_MASK), packets);
     }
 
     /// The place in the order of sending that the next packet will have if it leaves `now`.
@@ -428,7 +434,7 @@ impl Sampler {
         self.losses.lost_since(p.losses)
     }
 
-    /// Packets marked since `p` was sent, of at most 65535.
+    /// Packets marked since `p` was sent, of at most four million.
     pub(crate) fn marks_since(&self, p: &PacketState) -> u64 {
         self.losses.marks_since(p.losses)
     }

@@ -74,7 +74,7 @@ impl<'a> AckBatch<'a> {
             receiver_delay: Duration::ZERO,
             #[cfg(feature = "bbr-swift")]
             ack_delay: Duration::ZERO,
-            more: 0,
+            more: if cc.conn.has_unanswered_marks() { MORE } else { 0 },
         };
         Self { cc, said }
     }
@@ -343,6 +343,14 @@ impl Controller {
         }
         if said.ce_packets > 0 {
             self.conn.count_marks(said.ce_packets);
+        }
+        // The answer needs a sample. TCP's count comes with any ACK, also one without new data: it
+        // waits for the next one with some.
+        let unanswered = self.conn.take_unanswered_marks().saturating_add(said.ce_packets);
+        if said.newest.is_some() {
+            said.ce_packets = unanswered;
+        } else {
+            self.conn.keep_unanswered_marks(unanswered);
         }
         if said.has(REPAIRED_LOSS) {
             self.conn.count_repaired_loss();

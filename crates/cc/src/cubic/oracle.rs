@@ -147,6 +147,7 @@ impl CongestionControl for Formulas {
             let known = conn.cwnd - conn.cwnd / 4;
             self.slow_start.set_ssthresh(self.slow_start.ssthresh().max(known));
             self.cwnd = cwnd as f64;
+            self.epoch = None;
         }
     }
 

@@ -122,7 +122,7 @@ impl Prague {
 
     /// The pacing rate of the initial window.
     fn first_rate(conn: &Conn) -> Rate {
-        Rate::from_volume(2 * conn.initial_cwnd, LEAST_VIRTUAL_RTT)
+        Rate::from_volume(conn.initial_cwnd, LEAST_VIRTUAL_RTT)
     }
 
     /// RTT_virt.

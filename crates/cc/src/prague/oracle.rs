@@ -233,7 +233,7 @@ impl Formulas {
         let gain = if doubles { 2.0 * 2f64.ln() } else { 1.0 };
         let by_window = gain * conn.cwnd as f64 / (srtt.as_nanos() as f64 / 1e9);
         let is_first = doubles && conn.delivered() < conn.initial_cwnd;
-        let first = if is_first { 2.0 * conn.initial_cwnd as f64 / 0.025 } else { 0.0 };
+        let first = if is_first { conn.initial_cwnd as f64 / 0.025 } else { 0.0 };
         near("pacing rate", rate, by_window.max(first), 2.0 + rate / 200.0);
         let burst = (rate * 250e-6).clamp(2.0 * conn.smss as f64, 65_536.0);
         near("quantum", conn.send_quantum as f64, burst, 2.0);

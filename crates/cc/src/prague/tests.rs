@@ -4,7 +4,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::test_link::{Link, MS, SMSS};
-use crate::{Algorithm, Controller, PacketState, Rate, State};
+use crate::{Algorithm, Controller, PacketState, Rate, SendDecision, State};
 
 const L4S: fn() -> Config = || Config { ecn: true, ..Config::new(1) };
 
@@ -213,5 +213,30 @@ fn a_step_of_one_millisecond_keeps_the_link_busy_and_the_queue_short() {
         let percent = used.as_bytes_per_sec() * 100 / link.rate.as_bytes_per_sec();
         assert!(percent >= 93, "{mbit} Mbit/s, {rtt_ms} ms: {percent} %");
         assert!(longest < MS.times(3), "{mbit} Mbit/s, {rtt_ms} ms: {longest}");
+    }
+}
+
+/// At once it would wait for itself on a slow link, and be marked; over the whole of a long round
+/// trip each packet would wait for a delayed ACK.
+#[test]
+fn the_initial_window_leaves_over_25_ms() {
+    for handshake_rtt in [None, Some(MS.times(100)), Some(MS.times(600))] {
+        let now = Instant::from_nanos(1);
+        let config = Config { handshake_rtt, ..L4S() };
+        let mut cc = Controller::new(Algorithm::Prague, config, now);
+        let (mut at, mut sent) = (now, 0);
+        loop {
+            match cc.can_send(at) {
+                SendDecision::Now { .. } => {
+                    let _packet = cc.on_sent(at, SMSS as u32);
+                    sent += 1;
+                }
+                SendDecision::At(next) => at = next,
+                SendDecision::CwndLimited => break,
+            }
+        }
+        // The last of ten packets leaves a tenth before the end, and two may leave at once.
+        let took = at.since(now);
+        assert!(sent == 10 && took > MS.times(19) && took <= MS.times(25), "{sent}: {took}");
     }
 }

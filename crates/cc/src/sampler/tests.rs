@@ -25,7 +25,7 @@ fn packet_state_is_six_words_and_keeps_what_it_was_given() {
 #[test]
 fn what_was_lost_and_marked_since_is_exact_across_the_wrap() {
     let mut s = Sampler::new(Instant::default(), Duration::MAX);
-    for (lost, marks) in [(0, 0), ((1 << 40) - 1, 65_535), (1 << 40, 65_536)] {
+    for (lost, marks) in [(0, 0), ((1 << 36) - 1, (1 << 22) - 1), (1 << 40, 65_536)] {
         (s.lost, s.losses) = (lost, Losses(0).on_next_path().add(lost, marks));
         let p = s.on_sent(Instant::default(), 1, true, 1);
         assert_eq!((s.lost_since(&p), s.marks_since(&p)), (0, 0));
@@ -36,6 +36,9 @@ fn what_was_lost_and_marked_since_is_exact_across_the_wrap() {
         assert_eq!((s.lost_since(&p), s.marks_since(&p)), (7_100, 4));
         let rs = s.generate(Instant::default(), &p, RTT);
         assert_eq!((rs.lost, s.lost()), (7_100, lost + 7_000));
+        // 400 Gbit/s at 100 ms, all of it marked.
+        s.count_marks(4_000_000, 0);
+        assert_eq!((s.lost_since(&p), s.marks_since(&p)), (7_100, 4_000_004));
         assert!(s.is_of_this_path(&p));
     }
 }

@@ -8,10 +8,12 @@ mod clean_link;
 mod events;
 mod idle;
 mod limits;
+mod marks;
 mod properties;
 mod resume;
 mod resume_ends;
 mod serde;
+mod stages;
 // The link of the unit tests, which use more of it.
 #[allow(dead_code)]
 #[path = "../../src/test_link.rs"]

@@ -59,6 +59,41 @@ fn a_migration_begins_anew() {
     }
 }
 
+/// What the handshake measured is the round trip of the old path. Over a path of 100 ms the flow is
+/// as fast as a new one, whichever round trip the old path had.
+#[test]
+fn a_migration_takes_no_round_trip_along() {
+    for algorithm in crate::events::algorithms() {
+        if matches!(algorithm, Algorithm::Fixed(_)) {
+            continue;
+        }
+        let delivered = |old_rtt: Option<Duration>, handshake_rtt: Option<Duration>| {
+            let config = Config { handshake_rtt, ..Config::new(1) };
+            let mut link = Link::with(algorithm, 100, old_rtt.unwrap_or(MS), config);
+            if old_rtt.is_some() {
+                link.run(Duration::from_secs(1));
+                link.cc.on_migration(link.now, 1, &config);
+                link.flight.clear();
+                assert_eq!(link.cc.snapshot().srtt, None);
+            }
+            (link.rtt, link.free, link.delivered) = (MS.times(100), link.now, 0);
+            link.run(Duration::from_secs(4));
+            link.delivered
+        };
+        let new = delivered(None, None);
+        for old_rtt in [MS.times(5), MS.times(300)].map(Some) {
+            for handshake_rtt in [None, old_rtt] {
+                let moved = delivered(old_rtt, handshake_rtt);
+                assert!(
+                    moved.abs_diff(new) <= new / 10,
+                    "{algorithm}, {old_rtt:?} before, {handshake_rtt:?} by the handshake: {moved}, \
+                     and {new} of a new flow"
+                );
+            }
+        }
+    }
+}
+
 /// The seed of a migration is another one, so that flows which move together do not probe together.
 #[test]
 fn a_migration_takes_its_seed() {

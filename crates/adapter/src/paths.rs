@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(feature = "careful-resume")]
 use std::sync::{Mutex, PoisonError};
 
-#[cfg(feature = "careful-resume")]
-use fullpipe_cc::SavedParameters;
 use fullpipe_cc::{Algorithm, Config};
+#[cfg(feature = "careful-resume")]
+use fullpipe_cc::{Duration, SavedParameters};
 
 use crate::Marks;
 
@@ -20,6 +20,9 @@ pub struct PathConfigs {
     /// For the first controller.
     #[cfg(feature = "careful-resume")]
     saved: Mutex<Option<SavedParameters>>,
+    /// [`Config::resume_within`] of it.
+    #[cfg(feature = "careful-resume")]
+    within: Option<Duration>,
 }
 
 impl PathConfigs {
@@ -31,6 +34,8 @@ impl PathConfigs {
             marks: None,
             #[cfg(feature = "careful-resume")]
             saved: Mutex::default(),
+            #[cfg(feature = "careful-resume")]
+            within: None,
         }
     }
 
@@ -40,6 +45,14 @@ impl PathConfigs {
     #[must_use]
     pub fn resuming(self, saved: SavedParameters) -> Self {
         Self { saved: Mutex::new(Some(saved)), ..self }
+    }
+
+    /// The same for parameters that live for no more than `lifetime` from now on
+    /// ([`Config::resume_within`]).
+    #[cfg(feature = "careful-resume")]
+    #[must_use]
+    pub fn for_lifetime(self, lifetime: Duration) -> Self {
+        Self { within: Some(lifetime), ..self }
     }
 
     /// The same where marks are those of L4S ([`Config::ecn`]), whose number is in `marks`.
@@ -61,12 +74,17 @@ impl PathConfigs {
     /// The configuration of the next controller, without a packet size.
     pub fn next_config(&self) -> Config {
         let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
+        let config = Config::new(seed);
         Config {
             ecn: self.marks.is_some(),
             // A panic while the lock was held leaves the value as it was.
             #[cfg(feature = "careful-resume")]
             resume: self.saved.lock().unwrap_or_else(PoisonError::into_inner).take(),
-            ..Config::new(seed)
+            #[cfg(feature = "careful-resume")]
+            resume_within: self
+                .within
+                .map_or(config.resume_within, |lifetime| lifetime.min(config.resume_within)),
+            ..config
         }
     }
 }
@@ -89,5 +107,12 @@ mod tests {
         let configs = PathConfigs::new(Algorithm::Bbr3, 1).resuming(saved);
         let resume = [(); 3].map(|()| configs.next_config().resume);
         assert_eq!(resume, [Some(saved), None, None]);
+        // The rest of their lifetime counts, and no more than a minute.
+        let within = |seconds| {
+            let lifetime = Duration::from_secs(seconds);
+            let configs = PathConfigs::new(Algorithm::Bbr3, 1).resuming(saved);
+            configs.for_lifetime(lifetime).next_config().resume_within
+        };
+        assert_eq!([within(5), within(3600)], [5, 60].map(Duration::from_secs));
     }
 }

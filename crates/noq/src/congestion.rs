@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fullpipe_adapter::{CongestionControl, Marks, NoqAlgorithm, PathConfigs};
-#[cfg(feature = "careful-resume")]
-use fullpipe_cc::SavedParameters;
 use fullpipe_cc::{Algorithm, Config};
+#[cfg(feature = "careful-resume")]
+use fullpipe_cc::{Duration, SavedParameters};
 use noq::congestion::{Bbr3Config, Controller, ControllerFactory, CubicConfig, NewRenoConfig};
 
 use crate::controller::NoqController;
@@ -35,16 +35,19 @@ pub fn controllers_with_seed(
 
 /// As [`controllers_with_seed`], for one connection over a path whose parameters an earlier one has
 /// left ([`NoqController::saved_parameters`]): Careful Resume, RFC 9959. The connection's first
-/// path alone begins with them. noq's own algorithms take none.
+/// path alone begins with them, within the rest of their `lifetime` and a minute. noq's own
+/// algorithms take none.
 #[cfg(feature = "careful-resume")]
 pub fn controllers_resuming(
     congestion: impl Into<CongestionControl>,
     seed: u64,
     saved: SavedParameters,
+    lifetime: Duration,
 ) -> Arc<dyn ControllerFactory + Send + Sync> {
     match congestion.into() {
         CongestionControl::Fullpipe(algorithm) => {
-            Arc::new(Controllers::new(algorithm, seed).resuming(saved))
+            let configs = PathConfigs::new(algorithm, seed).resuming(saved);
+            Arc::new(Controllers(configs.for_lifetime(lifetime)))
         }
         of_noq @ CongestionControl::Noq(_) => controllers_with_seed(of_noq, seed),
     }

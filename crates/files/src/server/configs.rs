@@ -8,14 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use fullpipe_noq::{
-    CongestionControl, SavedParameters, TransportSettings, controllers_resuming,
-    controllers_with_seed,
+    CongestionControl, TransportSettings, controllers_resuming, controllers_with_seed,
 };
 use noq::congestion::ControllerFactory;
 use noq::{Incoming, ServerConfig, TransportConfig, VarInt};
 
 use super::by_name::ByName;
-use super::known_paths::{KnownPaths, Taken};
+use super::known_paths::{KnownPaths, Taken, Usable};
 use super::{Choose, ChooseByName, Limits};
 use crate::http3::{self, server::UNI_STREAMS};
 #[cfg(feature = "qlog")]
@@ -56,7 +55,7 @@ impl Transports {
         congestion: CongestionControl,
         seed: u64,
         http3: bool,
-        saved: Option<SavedParameters>,
+        saved: Option<Usable>,
     ) -> TransportConfig {
         let mut transport = self.make(congestion, seed, http3);
         transport.congestion_controller_factory(controllers(congestion, seed, saved));
@@ -67,10 +66,12 @@ impl Transports {
 fn controllers(
     congestion: CongestionControl,
     seed: u64,
-    saved: Option<SavedParameters>,
+    saved: Option<Usable>,
 ) -> Arc<dyn ControllerFactory + Send + Sync> {
     match saved {
-        Some(saved) => controllers_resuming(congestion, seed, saved),
+        Some(Usable { parameters, lifetime }) => {
+            controllers_resuming(congestion, seed, parameters, lifetime.into())
+        }
         None => controllers_with_seed(congestion, seed),
     }
 }
@@ -119,13 +120,14 @@ impl Configs {
     /// open no unidirectional streams.
     pub(super) fn of(&self, incoming: &Incoming) -> (Arc<ServerConfig>, Option<Taken>) {
         let client = incoming.remote_address().ip();
-        let path = self.known_paths.as_ref().map(|paths| paths.take(client, Instant::now()));
-        let config = self.with(incoming, path.as_ref().and_then(Taken::parameters));
+        let now = Instant::now();
+        let path = self.known_paths.as_ref().map(|paths| paths.take(client, now));
+        let config = self.with(incoming, path.as_ref().and_then(|path| path.usable(now)));
         (config, path)
     }
 
     /// The one for a client to which a path leads that has left these parameters.
-    fn with(&self, incoming: &Incoming, saved: Option<SavedParameters>) -> Arc<ServerConfig> {
+    fn with(&self, incoming: &Incoming, saved: Option<Usable>) -> Arc<ServerConfig> {
         let http3 = may_speak_http3(incoming);
         let usual = if http3 { &self.http3 } else { &self.hq };
         let arrival = Arrival { address: incoming.remote_address() };

@@ -43,6 +43,13 @@ struct Known {
     since: Instant,
 }
 
+/// Parameters to begin with, and the time for which they may still be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Usable {
+    pub(super) parameters: SavedParameters,
+    pub(super) lifetime: Duration,
+}
+
 /// The path of one connection. While one lasts that began with parameters, no other one gets any.
 #[derive(Debug)]
 pub(super) struct Taken {
@@ -82,8 +89,11 @@ impl KnownPaths {
 
 impl Taken {
     /// The parameters to begin with.
-    pub(super) fn parameters(&self) -> Option<SavedParameters> {
-        self.known.map(|known| known.parameters)
+    pub(super) fn usable(&self, now: Instant) -> Option<Usable> {
+        self.known.map(|Known { parameters, since }| {
+            let age = now.saturating_duration_since(since);
+            Usable { parameters, lifetime: self.paths.lifetime.saturating_sub(age) }
+        })
     }
 
     /// The connection is over: its parameters are those of the path now.
@@ -148,7 +158,7 @@ mod tests {
     }
 
     fn known(paths: &Arc<KnownPaths>, client: IpAddr, now: Instant) -> Option<u64> {
-        paths.take(client, now).parameters().map(|parameters| parameters.cwnd)
+        paths.take(client, now).usable(now).map(|usable| usable.parameters.cwnd)
     }
 
     #[test]
@@ -160,6 +170,8 @@ mod tests {
         paths.take(A, start).learn(Some(parameters(1000)), false, at(10));
         assert_eq!((known(&paths, A, at(70)), known(&paths, B, at(70))), (Some(1000), None));
         let taken = paths.take(A, at(20));
+        let lifetime = taken.usable(at(20)).map(|usable| usable.lifetime);
+        assert_eq!(lifetime, Some(Duration::from_secs(50)), "what is left of it");
         assert_eq!(known(&paths, A, at(20)), None, "another one has it");
         // A connection that was too short to know better leaves what was known, and its age.
         taken.learn(None, false, at(30));
@@ -196,7 +208,7 @@ mod tests {
         let paths = KnownPaths::new(Duration::from_secs(60));
         paths.take(A, now).learn(Some(parameters(1000)), false, now);
         let jumps = paths.take(A, now);
-        assert_eq!(jumps.parameters().map(|its| its.cwnd), Some(1000));
+        assert_eq!(jumps.usable(now).map(|its| its.parameters.cwnd), Some(1000));
         // One beside it leaves what it saw, which waits for the end of the first.
         paths.take(A, now).learn(Some(parameters(800)), false, now + Duration::from_secs(1));
         assert_eq!(known(&paths, A, now), None);

@@ -38,6 +38,8 @@ pub struct Conn {
     /// Config::ack_frequency in packets and microseconds; 0 packets without.
     ack_threshold: u32,
     max_ack_delay_us: u32,
+    /// Config::pacing_granularity in nanoseconds.
+    pub(crate) pacing_granularity: u32,
     /// True if a window-based algorithm is paced.
     pub(crate) is_paced: bool,
     /// C.cwnd in bytes.
@@ -98,6 +100,8 @@ impl Conn {
             has_selective_acks: config.has_selective_acks,
             ack_threshold: 0,
             max_ack_delay_us: 0,
+            pacing_granularity: u32::try_from(config.pacing_granularity.as_nanos())
+                .unwrap_or(u32::MAX),
             is_paced: config.paced,
             cwnd: initial_cwnd,
             inflight: 0,
@@ -457,6 +461,10 @@ impl Conn {
     ) -> RateSample {
         if let Some(rtt) = rtt {
             return self.sample_by_transport(now, p, rtt);
+        }
+        if now < p.send_time() {
+            // The clock has stepped back, and the round trip is unknown.
+            return self.sample_by_transport(now, p, RttSample::Ambiguous);
         }
         let measured = Measured::exactly(now.since(p.send_time()));
         self.update_srtt(measured.rtt());

@@ -236,8 +236,7 @@ impl Controller {
             }
         };
         let Conn { pacing_rate, send_quantum, .. } = conn;
-        let granularity = config.pacing_granularity;
-        let pacer = Pacer::new(now, granularity, pacing_rate, send_quantum, conn.smss);
+        let pacer = Pacer::new(now, pacing_rate, send_quantum, burst_limits(&conn));
         let last_state = each!(&algo, a => a.snapshot(&conn)).state;
         #[cfg(feature = "careful-resume")]
         let resume = config.resume.and_then(|saved| {
@@ -553,7 +552,7 @@ impl Controller {
     #[inline]
     fn update_pacer(&mut self, now: Instant) {
         let conn = &self.conn;
-        self.pacer.set_rate(now, conn.pacing_rate, conn.send_quantum, || burst_limits(conn));
+        self.pacer.set_rate(now, conn.pacing_rate, conn.send_quantum, burst_limits(conn));
         if self.hook.is_some() {
             self.call_hook(now);
         }
@@ -573,7 +572,11 @@ impl Controller {
 
 #[inline]
 fn burst_limits(conn: &Conn) -> BurstLimits {
-    BurstLimits { min_rtt: conn.sampler.min_rtt(), smss: conn.smss }
+    BurstLimits {
+        min_rtt: conn.sampler.min_rtt(),
+        smss: conn.smss,
+        granularity: conn.pacing_granularity,
+    }
 }
 
 impl fmt::Debug for Controller {

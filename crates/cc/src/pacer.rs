@@ -61,6 +61,16 @@ pub(crate) struct BurstLimits {
     pub(crate) min_rtt: Duration,
     /// A full packet, in bytes.
     pub(crate) smss: u64,
+    /// Timer delay that costs no rate before any was measured, in nanoseconds.
+    pub(crate) granularity: u32,
+}
+
+impl BurstLimits {
+    /// The time in nanoseconds for which an exact host has credit.
+    #[inline]
+    fn exact(&self) -> u32 {
+        (self.min_rtt.as_nanos() / MIN_RTT_DIVISOR).min(self.granularity.into()) as u32
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -75,8 +85,8 @@ pub(crate) struct Pacer {
     updated: Instant,
     /// Credit under one byte, in bytes times nanoseconds per second.
     fraction: u32,
-    /// Timer delay that costs no rate whatever this host's lateness is, in nanoseconds.
-    granularity: u32,
+    /// [`BurstLimits::exact`] that `depth` was made with.
+    exact: u32,
     /// Lateness of this host, in nanoseconds: the longest of the recent waits.
     lateness: u32,
     /// The time that the transport was told to come at; [`Instant::MAX`] without one.
@@ -84,13 +94,7 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    pub(crate) fn new(
-        now: Instant,
-        granularity: Duration,
-        rate: Rate,
-        quantum: u64,
-        smss: u64,
-    ) -> Self {
+    pub(crate) fn new(now: Instant, rate: Rate, quantum: u64, limits: BurstLimits) -> Self {
         let mut pacer = Self {
             rate: Rate::ZERO,
             depth: 0,
@@ -98,11 +102,11 @@ impl Pacer {
             credit: i64::MAX,
             fraction: 0,
             updated: now,
-            granularity: u32::try_from(granularity.as_nanos()).unwrap_or(u32::MAX),
+            exact: 0,
             lateness: 0,
             due: Instant::MAX,
         };
-        pacer.set_rate(now, rate, quantum, || BurstLimits { min_rtt: Duration::MAX, smss });
+        pacer.set_rate(now, rate, quantum, limits);
         pacer
     }
 
@@ -111,20 +115,14 @@ impl Pacer {
         self.depth
     }
 
-    /// Paces at `rate` from now on. Credit earned so far stays, up to the new depth. New `limits`
-    /// alone change nothing before the rate or the quantum do.
+    /// Paces at `rate` from now on. Credit earned so far stays, up to the new depth.
     #[inline]
-    pub(crate) fn set_rate(
-        &mut self,
-        now: Instant,
-        rate: Rate,
-        quantum: u64,
-        limits: impl FnOnce() -> BurstLimits,
-    ) {
+    pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate, quantum: u64, limits: BurstLimits) {
         let rate = rate.max(Rate::from_bytes_per_sec(1));
-        // The depth follows from the two, and the credit is within it.
-        if rate != self.rate || quantum != u64::from(self.quantum) {
-            self.change_rate(now, rate, quantum, limits());
+        // The depth follows from the three, and the credit is within it.
+        let is_same = rate == self.rate && quantum == u64::from(self.quantum);
+        if !is_same || limits.exact() != self.exact {
+            self.change_rate(now, rate, quantum, limits);
         }
     }
 
@@ -139,8 +137,8 @@ impl Pacer {
 
     #[inline]
     fn renew_depth(&mut self, limits: BurstLimits) {
-        let exact = (limits.min_rtt.as_nanos() / MIN_RTT_DIVISOR).min(self.granularity.into());
-        let mut credit = self.rate.bytes_in(Duration::from_nanos(exact));
+        self.exact = limits.exact();
+        let mut credit = self.rate.bytes_in(Duration::from_nanos(self.exact.into()));
         if self.lateness != 0 {
             credit = credit.max(self.credit_for_lateness(limits));
         }
@@ -153,7 +151,7 @@ impl Pacer {
         let min_rtt = limits.min_rtt.as_nanos();
         let late = (min_rtt / LATE_MIN_RTT_DIVISOR).min(self.lateness.into());
         let credit = self.rate.bytes_in(Duration::from_nanos(late));
-        if self.lateness <= self.granularity {
+        if self.lateness <= self.exact {
             return credit;
         }
         // And the packet that was waited for.
@@ -194,18 +192,31 @@ impl Pacer {
     fn note_lateness(&mut self, late: u32, limits: BurstLimits) {
         let kept = self.lateness - (self.lateness >> LATENESS_DECAY_SHIFT);
         let before = core::mem::replace(&mut self.lateness, kept.max(late));
-        // Within the granularity the lateness decides nothing.
-        if before.max(self.lateness) > self.granularity && before != self.lateness {
+        // Within the credit of an exact host the lateness decides nothing.
+        if before.max(self.lateness) > limits.exact() && before != self.lateness {
             self.renew_depth(limits);
+        }
+    }
+
+    /// The clock is before the newest time. A transport may read it before it processes an ACK, and
+    /// is a little behind then. More than [`MAX_LATENESS`] is a step of the clock, and the credit is
+    /// counted from there.
+    #[cold]
+    fn step_back(&mut self, now: Instant) {
+        if self.updated.since(now) > MAX_LATENESS {
+            self.updated = now;
         }
     }
 
     #[inline]
     fn refill(&mut self, now: Instant) {
-        let elapsed = now.since(self.updated);
-        if elapsed == Duration::ZERO {
+        if now <= self.updated {
+            if now < self.updated {
+                self.step_back(now);
+            }
             return;
         }
+        let elapsed = now.since(self.updated);
         self.updated = now;
         // The credit is never above the depth, so that the difference is exact in 64 bits.
         let missing = self.depth.wrapping_sub(self.credit as u64);
@@ -263,10 +274,19 @@ mod tests {
     use proptest::prelude::*;
 
     const PACKET: u64 = 1_200;
+    const LIMITS: BurstLimits = BurstLimits {
+        min_rtt: Duration::MAX,
+        smss: PACKET,
+        granularity: CREDIT_TIME.as_nanos() as u32,
+    };
+
+    fn new(now: Instant, rate: Rate) -> Pacer {
+        Pacer::new(now, rate, 2 * PACKET, LIMITS)
+    }
 
     fn sent_by(rate: Rate, lateness: impl Fn(u64) -> Duration, span: Duration) -> u64 {
         let start = Instant::from_nanos(3);
-        let mut pacer = Pacer::new(start, CREDIT_TIME, rate, 2 * PACKET, PACKET);
+        let mut pacer = new(start, rate);
         let (mut now, mut sent, mut n) = (start, 0, 0);
         while now.since(start) < span {
             while pacer.available(now, PACKET) >= PACKET {
@@ -293,8 +313,8 @@ mod tests {
     /// Bytes that leave through a pacer that sees how late its host comes, and its largest burst.
     fn sent_by_a_late_host(rate: Rate, late: Duration, min_rtt: Duration) -> (u64, u64) {
         let start = Instant::from_nanos(3);
-        let mut pacer = Pacer::new(start, CREDIT_TIME, rate, 2 * PACKET, PACKET);
-        let limits = BurstLimits { min_rtt, smss: PACKET };
+        let mut pacer = new(start, rate);
+        let limits = BurstLimits { min_rtt, ..LIMITS };
         pacer.renew_depth(limits);
         let (mut now, mut sent, mut most, mut n) = (start, 0, 0, 0u64);
         while now.since(start) < Duration::from_secs(2) {
@@ -336,6 +356,51 @@ mod tests {
         assert!(most <= rate.bytes_in(MAX_LATENESS), "{most}");
     }
 
+    /// On a short path the credit is less than the granularity, and a lateness below the granularity
+    /// counts all the same.
+    #[test]
+    fn a_late_host_on_a_fast_short_path_keeps_its_rate() {
+        let rate = Rate::from_bits_per_sec(3_000_000_000);
+        let allowed = rate.bytes_in(Duration::from_secs(2));
+        let (late, min_rtt) = (Duration::from_micros(900), Duration::from_millis(2));
+        let (sent, most) = sent_by_a_late_host(rate, late, min_rtt);
+        assert!(sent > allowed * 98 / 100, "{sent} of {allowed}");
+        assert!(most <= rate.bytes_in(Duration::from_millis(1)) + PACKET, "{most}");
+    }
+
+    /// A sender whose clock steps goes on at its rate: it neither waits until the clock is back nor
+    /// sends what the step would have earned.
+    #[test]
+    fn a_clock_that_steps_does_not_stall_the_pacer() {
+        let rate = Rate::from_bits_per_sec(100_000_000);
+        let span = Duration::from_millis(500);
+        for (is_back, step_ms) in [(true, 1), (true, 50), (true, 10_000), (false, 10_000)] {
+            let start = Instant::default() + Duration::from_secs(60);
+            let step = Duration::from_millis(step_ms);
+            let mut pacer = new(start, rate);
+            let mut sent = [0; 2];
+            let mut end = start;
+            for (n, sent) in sent.iter_mut().enumerate() {
+                let mut now = match (n, is_back) {
+                    (0, _) => start,
+                    (_, true) => end - step,
+                    (_, false) => end + step,
+                };
+                end = now + span;
+                while now < end {
+                    while now < end && pacer.available(now, PACKET) >= PACKET {
+                        pacer.on_sent(now, PACKET);
+                        *sent += PACKET;
+                    }
+                    now = pacer.ready_at(PACKET).max(now);
+                }
+            }
+            let least = rate.bytes_in(span - MAX_LATENESS);
+            let most = rate.bytes_in(span) + pacer.burst_bound();
+            assert!((least..=most).contains(&sent[1]), "{is_back} {step}: {sent:?} {least} {most}");
+        }
+    }
+
     /// Half of the BDP that a flow believes in is two packets here, of which a late host never sees
     /// more; ten packets let it see the path.
     #[test]
@@ -351,9 +416,9 @@ mod tests {
     /// A busy moment does not make bursts for ever.
     #[test]
     fn lateness_is_forgotten() {
-        let limits = BurstLimits { min_rtt: Duration::MAX, smss: PACKET };
+        let limits = LIMITS;
         let (rate, start) = (Rate::from_bits_per_sec(100_000_000), Instant::from_nanos(3));
-        let mut pacer = Pacer::new(start, CREDIT_TIME, rate, 2 * PACKET, PACKET);
+        let mut pacer = new(start, rate);
         let exact = pacer.burst_bound();
         pacer.expect(start);
         let mut now = start + Duration::from_millis(10);
@@ -378,8 +443,7 @@ mod tests {
     #[test]
     fn a_small_packet_costs_its_own_size() {
         let start = Instant::from_nanos(1);
-        let mut pacer =
-            Pacer::new(start, CREDIT_TIME, Rate::from_bytes_per_sec(1_000_000), 2 * PACKET, PACKET);
+        let mut pacer = new(start, Rate::from_bytes_per_sec(1_000_000));
         let burst = pacer.burst_bound();
         let mut sent = 0;
         while pacer.available(start, 40) >= 40 && sent < 10 * burst {
@@ -398,7 +462,7 @@ mod tests {
         ) {
             let rate = Rate::from_bytes_per_sec(rate);
             let mut now = Instant::from_nanos(1_000);
-            let mut pacer = Pacer::new(now, CREDIT_TIME, rate, 2 * PACKET, PACKET);
+            let mut pacer = new(now, rate);
             let bound = pacer.burst_bound();
             let mut log: std::vec::Vec<(Instant, u64)> = std::vec::Vec::new();
             for (gap, bytes) in steps {

@@ -87,10 +87,14 @@ proptest! {
         steps in prop::collection::vec(step(), 1..100),
     ) {
         let mut now = Instant::from_nanos(5);
-        let limits = BurstLimits { min_rtt: Duration::from_micros(min_rtt_us), smss: SMSS };
         let granularity = Duration::from_micros(granularity_us);
+        let limits = BurstLimits {
+            min_rtt: Duration::from_micros(min_rtt_us),
+            smss: SMSS,
+            granularity: granularity.as_nanos() as u32,
+        };
         let rate = Rate::from_bytes_per_sec(rate);
-        let mut pacer = Pacer::new(now, granularity, rate, 2 * SMSS, SMSS);
+        let mut pacer = Pacer::new(now, rate, 2 * SMSS, limits);
         let depth = pacer.burst_bound();
         let rate = rate.as_bytes_per_sec();
         let mut bucket =
@@ -124,7 +128,7 @@ proptest! {
                 }
                 Step::Rate(rate, quantum) => {
                     bucket.fill(now);
-                    pacer.set_rate(now, Rate::from_bytes_per_sec(rate), quantum, || limits);
+                    pacer.set_rate(now, Rate::from_bytes_per_sec(rate), quantum, limits);
                     bucket.rate = rate;
                     bucket.depth = pacer.burst_bound();
                     let exact = limits.min_rtt.as_nanos().min(4 * granularity.as_nanos()) / 4;

@@ -97,3 +97,22 @@ fn the_app_limited_mark_of_an_empty_connection_still_limits() {
     s.mark_app_limited(0);
     assert!(s.on_sent(Instant::default(), 1, true, 1).is_app_limited());
 }
+
+/// A minimum of a microsecond would call every later sample reliable, for the life of the
+/// connection.
+#[test]
+fn an_ack_before_its_packet_leaves_the_shortest_round_trip_alone() {
+    let mut conn = crate::conn::Conn::new(&crate::Config::new(1), Instant::default());
+    let sent = Instant::default() + MS.times(100);
+    let p = conn.sampler.on_sent(sent, 1_200, true, 1_200);
+    let rs = conn.sample(sent + MS.times(40), &p, None);
+    assert_eq!((rs.rtt(), conn.min_rtt()), (Some(MS.times(40)), Some(MS.times(40))));
+    let rs = conn.sample(sent - MS, &p, None);
+    assert_eq!(
+        (rs.rtt(), conn.min_rtt(), conn.srtt()),
+        (None, Some(MS.times(40)), Some(MS.times(40)))
+    );
+    // A clock that only stood still is a coarse one.
+    let rs = conn.sample(sent, &p, None);
+    assert_eq!(rs.rtt(), Some(Duration::from_micros(1)));
+}

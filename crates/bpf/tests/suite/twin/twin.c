@@ -190,6 +190,8 @@ static struct bbr3_sample sample(struct twin *t, uint64_t now)
 	const struct packet *p = &t->ack.newest;
 	uint64_t rtt = t->ack.rtt == INFINITE ? sub_sat(now, p->send_time) : t->ack.rtt;
 
+	if (t->ack.rtt == INFINITE && now < p->send_time)
+		t->ack.has_no_rtt = true;
 	rtt = t->ack.has_no_rtt ? INFINITE : max64(rtt, MIN_RTT_SAMPLE);
 	if (rtt != INFINITE) {
 		update_srtt(&t->c, rtt);

@@ -393,6 +393,20 @@ fn a_burst_is_bounded_by_granularity_and_round_trip() {
     }
 }
 
+/// Also where the rate never changes.
+#[test]
+fn a_burst_at_a_fixed_rate_follows_the_round_trip() {
+    let rate = Rate::from_bits_per_sec(2_000_000_000);
+    for rtt_us in [1_000, 4_000, 20_000] {
+        let rtt = Duration::from_micros(rtt_us);
+        let mut link = Link::new(Algorithm::Fixed(rate), 4_000, rtt);
+        link.run(MS.times(60));
+        let expected = rate.bytes_in(Duration::from_micros((rtt_us / 4).min(2_000)));
+        let burst = link.cc.burst_bound();
+        assert!(burst.abs_diff(expected) <= expected / 20, "{rtt}: {burst}, {expected}");
+    }
+}
+
 /// A transport that asks for marks must get an answer to them.
 #[test]
 fn an_algorithm_that_wants_ecn_answers_marks() {

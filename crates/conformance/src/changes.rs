@@ -112,19 +112,8 @@ const MIN_PIPE_CWND: DraftRules = DraftRules { min_pipe_cwnd: true, ..DraftRules
 const PACING_MARGIN: DraftRules = DraftRules { pacing_margin: true, ..DraftRules::NONE };
 const PROBE_ROUNDS: DraftRules = DraftRules { probe_rounds: true, ..DraftRules::NONE };
 
-static IN_SWIFT: [Change; 10] = [
-    in_swift(
-        1,
-        MIN_PIPE_CWND,
-        "at 64 kbit/s extra_acked after a ProbeRTT of one packet makes the queue of Startup longer than the longest target, \
-         4.29 s, and the law ends Startup before three rounds of a plateau",
-    ),
+static IN_SWIFT: [Change; 6] = [
     in_swift(3, MIN_PIPE_CWND, "Inflight(1.0) may be less than four packets"),
-    in_swift(
-        7,
-        MIN_PIPE_CWND,
-        "at 64 kbit/s a ProbeRTT with a window of one packet ends UP before the rounds that the case counts",
-    ),
     in_swift(8, MIN_PIPE_CWND, "Inflight(1.0) may be less than four packets"),
     in_swift(
         9,
@@ -132,18 +121,14 @@ static IN_SWIFT: [Change; 10] = [
         "a probe waits for 32 to 63 rounds, also where the BDP has fewer packets",
     ),
     in_swift(11, PACING_MARGIN, "paces at bw, without a margin: the law drains queues"),
-    in_swift(12, MIN_PIPE_CWND, EXTRA_ACKED),
-    in_swift(13, MIN_PIPE_CWND, EXTRA_ACKED),
-    in_swift(14, MIN_PIPE_CWND, "the window may be less than four packets"),
     in_swift(
-        19,
-        DraftRules { min_pipe_cwnd: true, ..PROBE_ROUNDS },
-        "UP comes at other times, and its bound of few packets is another: the losses of the case do not end it",
+        13,
+        MIN_PIPE_CWND,
+        "in a ProbeRTT of one packet nothing is in flight between two packets, which is a restart from idle: extra_acked \
+         begins anew with each",
     ),
+    in_swift(14, MIN_PIPE_CWND, "the window may be less than four packets"),
 ];
-
-const EXTRA_ACKED: &str = "in a ProbeRTT of one packet nothing is in flight between two packets, which is a restart from idle: \
-     it begins the interval of extra_acked anew, and extra_acked grows to a window";
 
 const fn amended(case: u32, amendments: &'static [Amendment], reason: &'static str) -> Change {
     Change { case, rules: Replaced::By(amendments), reason }

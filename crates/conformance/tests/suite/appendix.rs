@@ -61,24 +61,6 @@ fn passes(test: &str) {
     assert!(swift.is_in_order(), "bbr-swift: {}", swift.detail);
 }
 
-/// What differs of the draft whatever the delays are, put back.
-const OF_DRAFT: DraftRules =
-    DraftRules { min_pipe_cwnd: true, pacing_margin: true, probe_rounds: true };
-
-/// Each of the two rules of `bbr-swift` that change case 19 does so alone.
-#[test]
-fn two_rules_of_bbr_swift_change_case_19() {
-    let case = CASES.iter().find(|case| case.id == 19).expect("a case");
-    for kept in [
-        DraftRules { min_pipe_cwnd: false, ..OF_DRAFT },
-        DraftRules { probe_rounds: false, ..OF_DRAFT },
-    ] {
-        let result = case.run(Subject::BbrSwift(kept), Stack::Sim, &AtomicBool::new(false));
-        let result = result.expect("nobody stops it");
-        assert!(!result.passed, "passes with {kept:?}");
-    }
-}
-
 /// Results of other stacks' controllers, each by a case that is quick: a failing one is told by its
 /// step, and one without its variables does not pass.
 fn of_others(subject: Subject, stack: Stack, expected: &[(u32, Option<Undecided>, &str)]) {

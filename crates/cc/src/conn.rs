@@ -369,6 +369,10 @@ impl Conn {
         if self.may_grow(rs) {
             return grown;
         }
+        // An application that chooses its rate by the window would find twice of it each time.
+        if rs.is_app_limited {
+            return self.cwnd;
+        }
         // When the acknowledged packet left, and when its ACK came.
         let in_flight = rs.tx_in_flight.max(rs.prior_inflight);
         grown.min(in_flight.saturating_mul(2)).max(self.cwnd)

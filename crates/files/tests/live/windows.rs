@@ -106,6 +106,7 @@ async fn a_server_whose_client_takes_no_more_is_not_application_limited() {
     let mut read = client.get("/bulk/100000").await.expect("an answer");
     while read.chunk().await.expect("nothing is lost").is_some() {}
     while !snapshot().expect("a controller").app_limited {
+        // Sleeps: between two looks at the connection's controller.
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert!(begun.elapsed() < PATIENCE, "{:?}", snapshot());
     }

@@ -13,7 +13,7 @@ static uint32_t amendments;
 #include "notes.h"
 
 #define INDEX_MASK 4095
-#define MARKS_MASK 65535
+#define MARKS_MASK 4194303 /* 22 bits, as in the core's sampler */
 
 struct packet {
 	uint64_t delivered, lost, marks, delivered_time, first_send_time, send_time;
@@ -24,6 +24,7 @@ struct twin {
 	struct bbr3 b;
 	struct bbr3_conn c;
 	uint64_t delivered_time, first_send_time, min_rtt, marks, next_index, latest_rtt;
+	uint64_t unanswered_marks;
 	/* The first packet of after the start of the recovery: its time and index. */
 	bool has_recovery_start;
 	uint64_t recovery_time, recovery_index;
@@ -231,6 +232,12 @@ void twin_finish(struct twin *t, uint64_t now)
 		t->awaits_repair = t->ack.has_lost;
 	}
 	t->marks += t->ack.ce;
+	/* Marks without new data wait for the next sample. */
+	t->unanswered_marks += t->ack.ce;
+	if (t->ack.has_newest) {
+		t->ack.ce = t->unanswered_marks;
+		t->unanswered_marks = 0;
+	}
 	if (!t->ack.has_newest && !t->ack.has_lost)
 		return;
 	struct bbr3_sample rs = { 0 };
@@ -283,6 +290,7 @@ void twin_discarded(struct twin *t, const struct packet *p)
 void twin_forget_flight(struct twin *t)
 {
 	t->path++;
+	t->unanswered_marks = 0;
 	t->c.inflight = 0;
 	t->awaits_repair = false;
 }

@@ -40,7 +40,11 @@ pub struct Marks<'a> {
 /// least one SMSS, a quantum of at least one SMSS, and, if it paces, a rate above 0. It must not
 /// allocate or panic.
 pub trait CongestionControl {
-    /// A packet is about to leave, nothing is in flight, and the application was the limit.
+    /// A packet is about to leave and nothing is in flight, whatever the limit was: the
+    /// application, or the receiver's flow control.
+    fn on_pause(&mut self, _conn: &mut Conn, _now: Instant) {}
+    /// A packet is about to leave, nothing is in flight, and the application was the limit. Comes
+    /// after [`Self::on_pause`].
     fn on_restart_from_idle(&mut self, _conn: &mut Conn, _now: Instant) {}
     /// One packet was marked lost; C.lost counts it, C.inflight no longer does.
     fn on_packet_lost(&mut self, _conn: &Conn, _packet: &PacketState) {}

@@ -83,6 +83,10 @@ pub struct Conn {
     /// C.is_cwnd_limited holds while less than this has left the path: see
     /// [`Self::mark_cwnd_limited`].
     cwnd_limited_before: u64,
+    /// The most in flight, for [`Self::grown_in_slow_start`], while less than
+    /// `most_in_flight_until` has left the path.
+    most_in_flight: u64,
+    most_in_flight_until: u64,
 }
 
 impl Conn {
@@ -122,6 +126,8 @@ impl Conn {
             marks: MarksAre::Losses,
             unanswered_marks: 0,
             cwnd_limited_before: 0,
+            most_in_flight: 0,
+            most_in_flight_until: 0,
         };
         conn.set_ack_frequency(config.ack_frequency);
         conn
@@ -362,9 +368,16 @@ impl Conn {
     }
 
     /// The window after an ACK that adds `growth` in slow start. A window that was not full may
-    /// still be twice what was in flight, as Linux has it (tcp_is_cwnd_limited): a window that
-    /// doubles in a round trip while its packets are spread over it is not full all the time.
-    pub(crate) fn grown_in_slow_start(&self, rs: &RateSample, growth: u64) -> u64 {
+    /// still be twice the most that was in flight in this round trip or the one before, as Linux has
+    /// it (tcp_is_cwnd_limited): a window that doubles in a round trip while its packets are spread
+    /// over it is not full all the time.
+    pub(crate) fn grown_in_slow_start(&mut self, rs: &RateSample, growth: u64) -> u64 {
+        // The flight is the largest just before an ACK.
+        let departed = self.departed().saturating_sub(rs.newly_acked);
+        if departed >= self.most_in_flight_until || rs.prior_inflight >= self.most_in_flight {
+            self.most_in_flight = rs.prior_inflight;
+            self.most_in_flight_until = departed.saturating_add(rs.prior_inflight);
+        }
         let grown = self.cwnd.saturating_add(growth);
         if self.may_grow(rs) {
             return grown;
@@ -373,8 +386,7 @@ impl Conn {
         if rs.is_app_limited {
             return self.cwnd;
         }
-        // When the acknowledged packet left, and when its ACK came.
-        let in_flight = rs.tx_in_flight.max(rs.prior_inflight);
+        let in_flight = self.most_in_flight.max(rs.tx_in_flight);
         grown.min(in_flight.saturating_mul(2)).max(self.cwnd)
     }
 

@@ -350,8 +350,8 @@ impl Controller {
         // had data all the time, and goes on in its state. Its samples begin anew, so that the
         // pause is in none of them.
         let idle = self.conn.is_idle();
-        if idle && self.conn.sampler.is_app_limited() {
-            self.restart_from_idle(now);
+        if idle {
+            self.go_on_after_pause(now);
         }
         self.conn.inflight += bytes;
         self.pacer.on_sent(now, bytes);
@@ -540,6 +540,13 @@ impl Controller {
 
     // Apart and cold, so that a send is short enough to be inlined.
     #[cold]
+    fn go_on_after_pause(&mut self, now: Instant) {
+        each!(&mut self.algo, a => a.on_pause(&mut self.conn, now));
+        if self.conn.sampler.is_app_limited() {
+            self.restart_from_idle(now);
+        }
+    }
+
     fn restart_from_idle(&mut self, now: Instant) {
         self.lift_jump();
         each!(&mut self.algo, a => a.on_restart_from_idle(&mut self.conn, now));

@@ -167,7 +167,8 @@ impl CongestionControl for Cubic {
         self.slow_start.pace(conn);
     }
 
-    fn on_restart_from_idle(&mut self, _: &mut Conn, now: Instant) {
+    /// The time of a pause is no time of the stage, as in Linux (CA_EVENT_TX_START).
+    fn on_pause(&mut self, _: &mut Conn, now: Instant) {
         self.skip_to(now);
     }
 

@@ -279,7 +279,7 @@ impl CongestionControl for LinuxCubic {
     }
 
     /// The time of a pause is no time of the stage.
-    fn on_restart_from_idle(&mut self, _: &mut Conn, now: Instant) {
+    fn on_pause(&mut self, _: &mut Conn, now: Instant) {
         if let (Some(stage), Some(last)) = (&mut self.stage, self.last_ack.replace(now)) {
             stage.start += now.since(last);
         }

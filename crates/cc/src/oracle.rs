@@ -43,6 +43,7 @@ macro_rules! both {
 impl<R: CongestionControl, M: Model<R>> CongestionControl for Checked<R, M> {
     both! {
         on_ack(rs: &RateSample);
+        on_pause(now: Instant);
         on_restart_from_idle(now: Instant);
         on_enter_recovery();
         on_exit_recovery();

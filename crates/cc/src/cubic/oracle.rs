@@ -108,7 +108,7 @@ impl CongestionControl for Formulas {
         self.last_ack = Some(rs.now);
     }
 
-    fn on_restart_from_idle(&mut self, _: &mut Conn, now: Instant) {
+    fn on_pause(&mut self, _: &mut Conn, now: Instant) {
         self.skip_to(now);
     }
 

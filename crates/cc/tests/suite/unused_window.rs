@@ -81,3 +81,24 @@ proptest! {
         }
     }
 }
+
+/// A receiver's window that is shut until nothing is in flight is a pause like one of the
+/// application: its time is none in which a window of CUBIC's may grow.
+#[test]
+fn a_window_that_reopens_after_a_minute_brings_no_growth_of_a_minute() {
+    for (algorithm, config) in loss_based(Config::new(1)) {
+        let rtt = MS.times(100);
+        let mut link = Link::with(algorithm, 1_000, rtt, config);
+        link.run(MS.times(800));
+        link.run_losing(MS.times(300), 200);
+        link.run(MS.times(2_000));
+        link.credit = 0;
+        link.run(MS.times(60_000));
+        assert_eq!(link.cc.inflight(), 0);
+        let before = link.cc.cwnd();
+        link.credit = u64::MAX;
+        link.run(MS.times(1_000));
+        let after = link.cc.cwnd();
+        assert!(after <= before + before / 4 + 20 * SMSS, "{algorithm} {before} -> {after}");
+    }
+}

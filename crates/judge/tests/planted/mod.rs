@@ -201,6 +201,10 @@ impl Broken {
 }
 
 impl CongestionControl for Broken {
+    fn on_pause(&mut self, conn: &mut Conn, now: Instant) {
+        self.inner.on_pause(conn, now);
+    }
+
     fn on_restart_from_idle(&mut self, conn: &mut Conn, now: Instant) {
         self.inner.on_restart_from_idle(conn, now);
         if self.bug == Bug::IdlePlateau && now.since(self.began) > Duration::from_secs(3) {

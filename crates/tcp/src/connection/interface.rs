@@ -125,6 +125,8 @@ impl Connection {
             return Ok(0);
         }
         if !self.has_unsent() && self.flight.is_empty() {
+            // Whoever waited for room has it, and did not come back before now.
+            self.writer_waits = false;
             self.restart_after_idle(now);
         }
         // Before the new data is queued: then there is still nothing to send.

@@ -289,3 +289,22 @@ impl fmt::Debug for QuinnController {
         f.debug_tuple("QuinnController").field(&self.path.lock().core).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// quinn sends while a full packet stays below the window: all of the core's window leaves.
+    #[test]
+    fn a_window_of_whole_packets_is_filled() {
+        const MTU: u64 = 1200;
+        let now = Instant::now();
+        let mut controller = controllers_with_seed(Algorithm::Cubic, 1).build(now, MTU as u16);
+        let (window, mut in_flight) = (controller.initial_window(), 0);
+        while in_flight + MTU < controller.window() {
+            controller.on_sent(now, MTU, in_flight / MTU);
+            in_flight += MTU;
+        }
+        assert_eq!(in_flight, window);
+    }
+}

@@ -168,7 +168,10 @@ impl Resume {
             Event::CannotJump
         } else if self.is_too_short(min_rtt) || self.is_too_long(min_rtt) {
             Event::OtherRtt
-        } else if conn.sampler.delivered < conn.initial_cwnd || conn.sampler.is_app_limited() {
+        } else if conn.sampler.delivered.saturating_add(conn.smss) <= conn.initial_cwnd
+            || conn.sampler.is_app_limited()
+        {
+            // A window is used when no further full packet fits.
             Event::Nothing
         } else {
             Event::InitialWindowDelivered

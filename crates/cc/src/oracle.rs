@@ -15,7 +15,7 @@ use crate::snapshot::Snapshot;
 use crate::test_link::{Link, MS, TokenBucket};
 use crate::units::{Duration, Instant, Rate};
 
-/// What is expected of `R`.
+/// A plain model of the algorithm `R`.
 pub(crate) trait Model<R>: CongestionControl {
     /// Panics if `real`, which made `conn`, is not what this expects, which made `expected`. Takes
     /// over what is left to rounding.
@@ -70,14 +70,14 @@ impl<R: CongestionControl, M: Model<R>> CongestionControl for Checked<R, M> {
     }
 }
 
-/// What a flow meets.
+/// An event of a flow.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     /// Data for so many ms.
     Bulk(u64),
     /// One packet in so many is lost, for so many ms.
     Losses(u64, u64),
-    /// What waits for longer than so many us is marked, for so many ms.
+    /// Packets that wait for longer than so many us are marked, for so many ms.
     Marks(u64, u64),
     /// The flight is lost, and the timeout fires after so many ms.
     Timeout(u64),
@@ -90,7 +90,7 @@ pub(crate) enum Event {
     Policer(u64, u64, u64),
     /// ACKs come at multiples of so many us from now on.
     Clump(u64),
-    /// What was lost last arrives.
+    /// The packet that was lost last arrives.
     Spurious,
 }
 

@@ -10,6 +10,7 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 use std::thread;
 
+use nix::libc;
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{AccessFlags, access};
 
@@ -151,9 +152,10 @@ impl Need {
         }
     }
 
-    /// True if `FULLPIPE_REQUIRE` names it: its absence is then a failure.
+    /// True if `FULLPIPE_REQUIRE` names it: its absence is then a failure. What the policy of a
+    /// machine refuses even to root is not required, since no installation brings it.
     pub(crate) fn is_required(self) -> bool {
-        required().contains(&self)
+        required().contains(&self) && !(self == Self::Kernel && refuses_bpf())
     }
 }
 
@@ -247,7 +249,45 @@ fn kernel() -> Result<(), String> {
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
         return Err("no type information (BTF) in this kernel".to_owned());
     }
+    if refuses_bpf() {
+        return Err("no permission for BPF programs, by a policy of this machine".to_owned());
+    }
     Ok(())
+}
+
+/// True if root may not load a BPF program of the kind that reads the connections. A security
+/// module can refuse a kind of program before the kernel looks at it, with EPERM. Without such a
+/// policy the kernel finds this one invalid, since it names no function of the kernel.
+fn refuses_bpf() -> bool {
+    const BPF_PROG_LOAD: libc::c_long = 5;
+    const BPF_PROG_TYPE_TRACING: u32 = 26;
+    /// The head of `union bpf_attr` for BPF_PROG_LOAD; the rest of it is zero.
+    #[repr(C)]
+    struct Load {
+        kind: u32,
+        instructions_count: u32,
+        instructions: u64,
+        license: u64,
+        rest: [u64; 15],
+    }
+    // `r0 = 0; exit`, of struct bpf_insn in linux/bpf.h.
+    let instructions = [0xb7_u64, 0x95];
+    let load = Load {
+        kind: BPF_PROG_TYPE_TRACING,
+        instructions_count: 2,
+        instructions: instructions.as_ptr() as u64,
+        license: c"GPL".as_ptr() as u64,
+        rest: [0; 15],
+    };
+    // SAFETY: the kernel reads so many bytes, and the two places that they name.
+    let loaded =
+        unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_LOAD, &raw const load, size_of::<Load>()) };
+    if loaded >= 0 {
+        // SAFETY: a descriptor that nothing else has.
+        unsafe { libc::close(loaded as libc::c_int) };
+        return false;
+    }
+    std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
 }
 
 fn bind(address: &str, otherwise: &str) -> Result<(), String> {

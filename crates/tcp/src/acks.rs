@@ -1,17 +1,21 @@
 //! The decision to acknowledge now, later or not at all (RFC 9293 section 3.8.6.3, RFC 5681 section
 //! 4.2).
 
+use alloc::collections::VecDeque;
+
 use fullpipe_cc::{Duration, Instant};
 
 use crate::config::Config;
 use crate::receiver::Span;
-use crate::wire::ReceiverDelay;
+use crate::wire::{Header, ReceiverDelay};
 
 /// Challenge ACKs and answers to what is outside of the window, in [`LIMIT_TIME`] (RFC 5961 section
 /// 7).
 const LIMIT: u64 = 10;
 /// See [`LIMIT`].
 const LIMIT_TIME: Duration = Duration::from_secs(1);
+/// ACKs that are kept at most. Beyond that one covers more, as if others had been lost.
+const MAX_KEPT: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Acks {
@@ -28,6 +32,10 @@ pub(crate) struct Acks {
     quick: u32,
     /// A duplicate that the next ACK reports.
     pub(crate) duplicate: Option<Span>,
+    /// The ACK that is due answers a segment out of order, or one that filled a gap.
+    is_of_disorder: bool,
+    /// ACKs that leave before the one that is due, and the times since when they wait.
+    kept: VecDeque<(Instant, Header)>,
     limit: Limit,
 }
 
@@ -72,6 +80,8 @@ impl Acks {
             bytes: 0,
             quick: config.quick_acks,
             duplicate: None,
+            is_of_disorder: false,
+            kept: VecDeque::new(),
             limit: Limit::default(),
         }
     }
@@ -121,6 +131,49 @@ impl Acks {
         self.is_due = true;
     }
 
+    /// As [`Self::demand`], for a segment out of order or one that filled a gap.
+    pub(crate) fn demand_for_disorder(&mut self) {
+        (self.is_due, self.is_of_disorder) = (true, true);
+    }
+
+    /// True if the ACK that is due answers such a segment.
+    pub(crate) fn is_of_disorder(&self) -> bool {
+        self.is_of_disorder
+    }
+
+    /// True if an ACK is due that can be kept.
+    pub(crate) fn may_keep(&self) -> bool {
+        self.is_due && self.kept.len() < MAX_KEPT
+    }
+
+    /// The ACK that is due will leave by itself, as `header` says.
+    pub(crate) fn keep(&mut self, now: Instant, header: Header) {
+        self.kept.push_back((now, header));
+        self.on_sent();
+    }
+
+    /// The next of the kept ACKs, for now.
+    pub(crate) fn take_kept(&mut self, now: Instant) -> Option<Header> {
+        let (since, mut header) = self.kept.pop_front()?;
+        if self.kept.is_empty() {
+            self.kept = VecDeque::new();
+        }
+        if let Some(delay) = &mut header.receiver_delay {
+            delay.host = delay.host + now.since(since);
+        }
+        Some(header)
+    }
+
+    /// True if ACKs are kept.
+    pub(crate) fn has_kept(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
+    /// Bytes of memory that the kept ACKs take up.
+    pub(crate) fn memory(&self) -> usize {
+        self.kept.capacity() * size_of::<(Instant, Header)>()
+    }
+
     /// As [`Self::demand`], but only so often: a stranger must not make two ends talk for ever.
     pub(crate) fn challenge(&mut self, now: Instant) {
         self.is_due |= self.limit.allows(now);
@@ -149,6 +202,6 @@ impl Acks {
     /// A segment with an ACK left.
     pub(crate) fn on_sent(&mut self) {
         (self.is_due, self.at, self.bytes, self.duplicate) = (false, None, 0, None);
-        (self.due_at, self.newest) = (None, None);
+        (self.due_at, self.newest, self.is_of_disorder) = (None, None, false);
     }
 }

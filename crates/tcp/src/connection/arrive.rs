@@ -12,6 +12,11 @@ use crate::wire::{Control, Header, Segment};
 impl Connection {
     /// Takes in a segment that is for this connection.
     pub fn on_segment(&mut self, now: Instant, segment: &Segment<'_>) {
+        self.take_apart(now, segment);
+    }
+
+    pub(super) fn take_segment(&mut self, now: Instant, segment: &Segment<'_>) {
+        self.keep_ack(now, segment);
         match self.state {
             State::Closed => {}
             State::SynSent => self.arrive_in_syn_sent(now, segment),
@@ -230,7 +235,9 @@ impl Connection {
         if taken.duplicate.is_some() && self.options.sack {
             self.acks.duplicate = taken.duplicate;
         }
-        if finished || taken.out_of_order || taken.duplicate.is_some() || !taken.advanced {
+        if taken.out_of_order {
+            self.acks.demand_for_disorder();
+        } else if finished || taken.duplicate.is_some() || !taken.advanced {
             self.acks.demand();
         } else {
             self.acks.on_data(now, data.len(), self.options.payload());

@@ -9,7 +9,7 @@ use fullpipe_cc::EcnValidation;
 use super::{Connection, Send};
 use crate::options::Options;
 use crate::sent::News;
-use crate::wire::{Ecn, Header, Segment};
+use crate::wire::{Control, Ecn, Header, Segment};
 
 /// The first value of the counts, so that a field that was zeroed on the way shows (section 3.2.1).
 const FIRST_COUNT: u64 = 5;
@@ -135,8 +135,10 @@ impl Marks {
         let marks = &mut self.accurate;
         let flags = header.flags();
         if !core::mem::replace(&mut marks.has_feedback, true) && flags == 0 {
-            // Section 3.2.2.4: no count is 0 at first.
-            (marks.is_off, marks.is_deaf) = (true, true);
+            // Section 3.2.2.4: no count is 0 at first, unless so many packets may have been marked
+            // that it has wrapped already.
+            let is_zeroed = FIRST_COUNT + marks.told + packets < MODULUS;
+            (marks.is_off, marks.is_deaf) = (marks.is_off || is_zeroed, is_zeroed);
         }
         let mut told = core::mem::take(&mut marks.pending);
         // An ACK that acknowledges nothing may be older than others that came.
@@ -240,6 +242,21 @@ impl Connection {
         self.note_own_syn_field(flags);
         // What follows has a count.
         self.marks.accurate.has_feedback = false;
+    }
+
+    /// True if `segment` has more marks than the ACK that is due may tell of besides its own: the
+    /// peer would count fewer, since the count has three bits (section 3.2.2.5.1).
+    pub(super) fn exceeds_marks(&self, segment: &Segment<'_>) -> bool {
+        let is_marked = self.options.accurate_ecn && segment.header.ecn == Ecn::Ce;
+        is_marked && self.marks.accurate.unacked + segment.packets > MARKS_WITH_DATA
+    }
+
+    /// The most packets of a merged segment that are taken in together, if it has more.
+    pub(super) fn packets_at_once(&self, segment: &Segment<'_>) -> Option<u32> {
+        let is_marked = self.options.accurate_ecn && segment.header.ecn == Ecn::Ce;
+        let is_plain = !matches!(segment.header.control, Control::Syn | Control::Rst);
+        let may = is_marked && is_plain && !segment.payload.is_empty();
+        (may && segment.packets > MARKS_WITH_DATA).then_some(MARKS_WITH_DATA)
     }
 
     /// True if a pure ACK has to leave before anything else.

@@ -181,6 +181,6 @@ impl Connection {
 
     /// Bytes of memory that the buffers and lists of this connection take up.
     pub fn memory(&self) -> usize {
-        self.data.memory() + self.receive.memory() + self.flight.memory()
+        self.data.memory() + self.receive.memory() + self.flight.memory() + self.acks.memory()
     }
 }

@@ -51,7 +51,8 @@ impl Connection {
     /// The remains of a connection in TIME-WAIT that nobody has any more, when it has nothing to
     /// send.
     pub(crate) fn retire(&mut self) -> Option<Late> {
-        let may_retire = self.state == State::TimeWait && self.detached && !self.acks.is_due();
+        let has_ack = self.acks.is_due() || self.acks.has_kept();
+        let may_retire = self.state == State::TimeWait && self.detached && !has_ack;
         let close_at = self.close_at.filter(|_| may_retire)?;
         let window = self.receive.window(self.options.mss) >> self.options.receive_scale;
         let time_wait = self.config.time_wait.as_nanos() / TICK.as_nanos();

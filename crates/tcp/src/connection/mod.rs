@@ -2,6 +2,7 @@
 
 mod acknowledge;
 mod arrive;
+mod batch;
 mod burst;
 pub(crate) mod ecn;
 mod fast_open;

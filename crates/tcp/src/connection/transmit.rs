@@ -41,6 +41,9 @@ impl Connection {
             return true;
         }
         self.paced_until = None;
+        if self.state != State::Closed && self.transmit_kept(now, out) {
+            return true;
+        }
         match self.state {
             State::Closed => return false,
             State::SynSent | State::SynReceived if self.syn_due => {
@@ -66,10 +69,7 @@ impl Connection {
             }
         }
         if self.acks.is_due() && self.state != State::SynSent {
-            let mut header = self.header(now, self.send.nxt);
-            if header.sack[0].is_none() {
-                self.put_marks(&mut header, true);
-            }
+            let header = self.pure_ack(now);
             self.write_out(out, &header, Span::default());
             return true;
         }
@@ -132,7 +132,7 @@ impl Connection {
     }
 
     /// The header of a segment that begins at `seq`, with all that an ACK says.
-    fn header(&mut self, now: Instant, seq: u64) -> Header {
+    pub(super) fn header(&mut self, now: Instant, seq: u64) -> Header {
         let next = self.receive.next();
         let window = self.receive.window(self.options.mss) >> self.options.receive_scale;
         let timestamp = self
@@ -420,6 +420,10 @@ impl Connection {
             self.acks.on_sent();
             self.recent.last_ack = self.receive.next();
         }
+        self.put_packet(out, header, span);
+    }
+
+    pub(super) fn put_packet(&mut self, out: &mut Vec<u8>, header: &Header, span: Span) {
         self.count_out(span);
         let fragments = self.numbers_packets().then_some(self.ident);
         self.ident = self.ident.wrapping_add(1);

@@ -1,8 +1,9 @@
-//! Two endpoints on a wire of 5 ms each way that loses nothing, and what no packet of theirs may
+//! Two endpoints on a wire, mostly of 5 ms each way, that loses nothing, and what no packet of theirs may
 //! bring about.
 
 mod addresses;
 mod bandwidth;
+mod batches;
 mod memory;
 mod probes;
 mod small_paths;
@@ -22,6 +23,8 @@ pub(crate) struct Pair {
     /// Packets by the time of their arrival, and the end that each goes to.
     wire: VecDeque<(Instant, usize, Vec<u8>)>,
     buffer: Vec<u8>,
+    /// The time that a packet takes.
+    delay: Duration,
     /// Somebody asks for what has changed.
     asks: bool,
     /// Bytes of the largest packet that the wire carries, and whether its router says so.
@@ -40,6 +43,7 @@ impl Pair {
             listener,
             wire: VecDeque::new(),
             buffer: Vec::new(),
+            delay: MS.times(5),
             asks: true,
             carries: usize::MAX,
             tells: false,
@@ -51,7 +55,7 @@ impl Pair {
         for i in 0..2 {
             while self.ends[i].transmit(self.now, &mut buffer) {
                 if buffer.len() <= self.carries {
-                    self.wire.push_back((self.now + MS.times(5), 1 - i, buffer.clone()));
+                    self.wire.push_back((self.now + self.delay, 1 - i, buffer.clone()));
                 } else if self.tells {
                     self.ends[i].receive(self.now, &too_big(&buffer, self.carries as u16));
                 }

@@ -1,7 +1,7 @@
 //! Accurate ECN: RFC 9768. Flags are AE, CWR and ECE as a number.
 
-use fullpipe_cc::Algorithm;
-use fullpipe_tcp::wire::{Control, Ecn, Header};
+use fullpipe_cc::{Algorithm, Duration};
+use fullpipe_tcp::wire::{Control, Ecn, Header, Segment};
 use fullpipe_tcp::{Config, State};
 
 use super::lab::{Lab, config};
@@ -182,6 +182,53 @@ fn marked_packets_are_counted_and_told_in_time() {
     }
 }
 
+/// Section 3.2.2.5.1: an ACK tells of two marks however many segments are taken in together, or a
+/// device has merged, so that the peer never counts fewer than there were.
+#[test]
+fn marks_that_come_together_have_an_ack_for_every_second() {
+    let ce = |lab: &Lab, offset| Header { ecn: Ecn::Ce, ..with(lab.header(offset, 0), 5) };
+    let told = |lab: &mut Lab| {
+        let out = lab.all();
+        out.iter().for_each(|out| assert_eq!(out.payload.len(), 0));
+        let all = out.iter().map(|out| (out.header.ack, out.header.flags()));
+        all.collect::<Vec<_>>()
+    };
+    let wanted = |lab: &Lab| {
+        [(200, 7), (400, 1), (600, 3), (800, 5), (900, 6)].map(|(at, n)| (Some(lab.their(at)), n))
+    };
+    let mut lab = client();
+    for i in 0..9 {
+        lab.send(ce(&lab, 100 * i), &[7; 100]);
+    }
+    assert_eq!(told(&mut lab), wanted(&lab));
+    lab.quiet();
+    let mut lab = client();
+    let (from, to, in_host) = (super::lab::remote(), super::lab::local(), Duration::ZERO);
+    let (header, payload) = (ce(&lab, 0), &[7; 900][..]);
+    let merged = Segment { from, to, header, payload, packets: 9, in_host };
+    lab.tcp.on_segment(lab.now, &merged);
+    assert_eq!(told(&mut lab), wanted(&lab));
+    assert_eq!(lab.tcp.readable(), 900);
+    // Without marks one ACK covers all.
+    for i in 9..18 {
+        lab.data(100 * i, &[7; 100]);
+    }
+    assert_eq!(told(&mut lab), [(Some(lab.their(1800)), 6)]);
+}
+
+/// The same while the application writes: data leaves behind the ACKs that are older.
+#[test]
+fn data_leaves_after_the_acks_before_it() {
+    let mut lab = client();
+    for i in 0..6 {
+        let header = Header { ecn: Ecn::Ce, ..with(lab.header(100 * i, 0), 5) };
+        lab.send(header, &[7; 100]);
+    }
+    lab.write(1);
+    let out: Vec<_> = lab.all().iter().map(|o| (o.payload.len(), o.header.flags())).collect();
+    assert_eq!(out, [(0, 7), (0, 1), (1000, 3)]);
+}
+
 /// Section 3.2.2.2: the count that an ACK tells, over its wrap; an ACK that is older than others
 /// tells nothing.
 #[test]
@@ -267,6 +314,22 @@ fn a_zeroed_count_turns_it_off() {
     assert_eq!(lab.tcp.info().delivered_ce, 0);
     lab.send(Header { ecn: Ecn::Ce, ..with(lab.header(0, 2000), 0) }, b"x");
     assert_eq!(lab.out().header.flags(), 6, "it still tells");
+}
+
+/// The same field after three packets or more may be three marks: of a peer that acknowledges many
+/// packets at once, or whose first ACKs were lost.
+#[test]
+fn a_count_that_has_wrapped_at_once_is_no_zeroed_one() {
+    for (packets, marks) in [(2, 0), (3, 3), (8, 3)] {
+        let mut lab = client();
+        lab.fly(packets);
+        lab.after(40);
+        ack(&mut lab, 1000 * packets as u32, 0);
+        assert_eq!(lab.tcp.info().delivered_ce, marks, "{packets} packets");
+        lab.write(1);
+        let field = if marks > 0 { Ecn::Ect0 } else { Ecn::NotEct };
+        assert_eq!(lab.after(50)[0].header.ecn, field, "{packets} packets");
+    }
 }
 
 /// The rounds of one segment that left without ECN, and a connection of so many rounds; `counts`

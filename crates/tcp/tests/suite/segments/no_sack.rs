@@ -145,3 +145,33 @@ fn two_duplicates_let_a_segment_leave_each() {
     let out = lab.all();
     assert_eq!(lab.ranges(&out), [(0, 1000)], "three tell of a loss");
 }
+
+/// RFC 5681 section 4.2: each segment out of order has a duplicate ACK, and the one that fills the
+/// gap an ACK, however many are taken in together. With SACK one ACK tells of all.
+#[test]
+fn segments_out_of_order_that_come_together_have_an_ack_each() {
+    let mut lab = lab(Algorithm::Reno);
+    lab.data(0, &[7; 100]);
+    for offset in [200, 300, 500, 100] {
+        lab.data(offset, &[7; 100]);
+    }
+    let acks: Vec<_> = lab.all().iter().map(|out| out.header.ack).collect();
+    assert_eq!(acks, [100, 100, 100, 100, 400].map(|at| Some(lab.their(at))));
+    lab.quiet();
+    let mut lab = Lab::established(&config());
+    for offset in [0, 200, 300, 500] {
+        lab.data(offset, &[7; 100]);
+    }
+    assert_eq!(lab.all().len(), 1);
+}
+
+/// Nothing is kept without bound for a peer whose segments come together.
+#[test]
+fn few_acks_wait_to_leave() {
+    let mut lab = lab(Algorithm::Reno);
+    for i in 0..1000 {
+        lab.data(200 * i % 60_000 + 100, &[7; 100]);
+    }
+    let acks = lab.all().len();
+    assert!((32..=100).contains(&acks), "{acks}");
+}

@@ -70,6 +70,9 @@ impl Connection {
         {
             return self.arrive_again(now, header);
         }
+        if self.state == State::SynReceived && !is_reset && self.refuses_ack(header) {
+            return;
+        }
         if !is_reset && !self.passes_paws(now, header) {
             return;
         }
@@ -89,10 +92,6 @@ impl Connection {
         }
         let Some(ack) = header.ack.map(|ack| seq::place(self.send.una, ack)) else { return };
         if self.state == State::SynReceived {
-            if ack <= self.send.una || !self.acknowledges_syn(ack) {
-                self.reset = Some((ack as u32, None));
-                return;
-            }
             self.send.una = self.send.iss + 1;
             self.set_window(header, ack, u64::from(header.window) << self.options.send_scale);
             self.establish(now);
@@ -112,6 +111,20 @@ impl Connection {
         }
         self.note_marks(segment);
         self.take_data(now, segment, start);
+    }
+
+    /// In SYN-RECEIVED: true if the ACK is not one of this end's SYN, which a reset answers. It is
+    /// looked at before the window, as in Linux and other than by RFC 9293 section 3.10.7.4: the
+    /// peer may have another connection between the same ends, whose segments are outside of the
+    /// window. An ACK would be answered by another one, for as long as both ends go on, and the
+    /// peer would never hear that they do not have the same connection.
+    fn refuses_ack(&mut self, header: &Header) -> bool {
+        let ack = header.ack.map(|ack| seq::place(self.send.una, ack));
+        let refused = ack.filter(|&ack| ack <= self.send.una || !self.acknowledges_syn(ack));
+        if let Some(ack) = refused {
+            self.reset = Some((ack as u32, None));
+        }
+        refused.is_some()
     }
 
     /// A SYN or SYN-ACK once more, in SYN-RECEIVED.

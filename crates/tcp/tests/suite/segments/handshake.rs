@@ -1,6 +1,6 @@
 //! Opening a connection.
 
-use fullpipe_tcp::wire::{Control, Header};
+use fullpipe_tcp::wire::{Control, Header, Timestamp};
 use fullpipe_tcp::{Config, Error, State};
 
 use super::lab::{IRS, ISS, Lab, config};
@@ -150,6 +150,29 @@ fn a_wrong_ack_of_a_syn_ack_is_reset() {
         assert_eq!((reset.seq, reset.control), (wrong, Control::Rst));
         assert_eq!(lab.tcp.state(), State::SynReceived);
     }
+}
+
+/// The same where the segment is outside of the window, or older by its timestamp: it is of
+/// another connection, and an ACK would begin an exchange of ACKs.
+#[test]
+fn a_wrong_ack_outside_of_the_window_is_reset() {
+    let config = Config { timestamps: true, ..config() };
+    let stamp = |value| Some(Timestamp { value, echo: 0 });
+    let mut lab = Lab::passive(&config, Header { timestamp: stamp(1000), ..Lab::syn() });
+    lab.out();
+    for (offset, value) in [(1_000_000, 2000), (0, 1), (1_000_000, 1)] {
+        for _ in 0..30 {
+            let header = Header { timestamp: stamp(value), ..lab.header(offset, 77) };
+            lab.send(header, &[]);
+            let reset = lab.out().header;
+            assert_eq!((reset.seq, reset.control), (ISS + 78, Control::Rst));
+        }
+    }
+    // One of this connection is not: it is the peer's next ACK that counts.
+    lab.send(Header { timestamp: stamp(2000), ..lab.header(1_000_000, 0) }, &[]);
+    assert_eq!(lab.out().header.control, Control::None);
+    lab.send(Header { timestamp: stamp(2000), ..lab.header(0, 0) }, &[]);
+    assert_eq!(lab.tcp.state(), State::Established);
 }
 
 /// RFC 9293 section 3.10.4, SYN-SENT: the connection is deleted.

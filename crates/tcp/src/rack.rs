@@ -3,7 +3,7 @@
 use fullpipe_cc::{Duration, Instant};
 
 use crate::receiver::Span;
-use crate::rtt::Rtt;
+use crate::rtt::{Rtt, is_round_trip};
 use crate::sent::Sent;
 
 /// DupThresh, RFC 5681 section 3.2.
@@ -85,7 +85,9 @@ impl Rack {
         // The ACK of a copy that came faster than any round trip is that of the original.
         let is_originals = sent.retransmitted && rtt < self.min_rtt;
         if !is_originals {
-            self.rtt = rtt;
+            if is_round_trip(rtt) {
+                self.rtt = rtt;
+            }
             let is_newer =
                 self.newest.is_none_or(|(newest, newest_end)| (time, end) > (newest, newest_end));
             if is_newer {

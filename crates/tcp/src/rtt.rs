@@ -7,7 +7,13 @@ const INITIAL_RTO: Duration = Duration::from_secs(1);
 /// The timeout for data after a SYN was repeated, section 5.7.
 const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 /// The longest timeout: Linux's TCP_RTO_MAX; section 2.5 allows 60 s and more.
-const MAX_RTO: Duration = Duration::from_secs(120);
+pub(crate) const MAX_RTO: Duration = Duration::from_secs(120);
+/// True if an answer may have taken so long. What has waited for longer than the longest timeout was
+/// sent again meanwhile, unless the clock has jumped or the host has slept.
+pub(crate) fn is_round_trip(time: Duration) -> bool {
+    time <= MAX_RTO
+}
+
 /// The most doublings of a timeout.
 const MAX_BACKOFF: u32 = 16;
 
@@ -63,6 +69,9 @@ impl Rtt {
 
     /// A sample for SRTT and RTTVAR, section 2.
     pub(crate) fn update(&mut self, sample: Duration) {
+        if !is_round_trip(sample) {
+            return;
+        }
         self.note(sample);
         self.estimate = Some(match self.estimate {
             None => (sample, Duration::from_nanos(sample.as_nanos() / 2)),

@@ -7,6 +7,7 @@ use super::{Connection, State};
 use crate::rack::DUP_THRESH;
 use crate::receiver::{SACK_BLOCKS, Span};
 use crate::recovery::{EpisodeVerdict, Evidence, before};
+use crate::rtt::is_round_trip;
 use crate::sent::{Losses, News};
 use crate::seq;
 use crate::wire::{Header, Segment};
@@ -301,7 +302,8 @@ fn sample(
     advanced: bool,
 ) -> Option<RttSample> {
     if let Some(newest) = news.newest_once {
-        return Some(RttSample::Exact(now.since(newest)));
+        let rtt = now.since(newest);
+        return Some(if is_round_trip(rtt) { RttSample::Exact(rtt) } else { RttSample::Ambiguous });
     }
     if news.bytes == 0 {
         return None;
@@ -326,6 +328,7 @@ fn sample(
 /// up.
 pub(super) fn echo_age(now: Instant, clock: u32, echo: u32) -> Option<Duration> {
     let age = clock_at(clock, now).wrapping_sub(echo);
-    // Beyond a quarter of the clock's range it is no echo of ours.
-    (age < u32::MAX / 4).then(|| Duration::from_millis(u64::from(age) + 1))
+    let age = Duration::from_millis(u64::from(age) + 1);
+    // Beyond it is no echo of ours, or the clock has jumped.
+    is_round_trip(age).then_some(age)
 }

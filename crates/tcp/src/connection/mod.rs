@@ -27,7 +27,7 @@ use crate::path_mtu::PathMtu;
 use crate::rack::Rack;
 use crate::receiver::{Receiver, SMALL_WINDOW};
 use crate::recovery::{Recovery, before};
-use crate::rtt::Rtt;
+use crate::rtt::{Rtt, is_round_trip};
 use crate::send_buffer::SendBuffer;
 use crate::seq;
 use crate::wire::{Header, Segment};
@@ -372,10 +372,11 @@ impl Connection {
 
     /// Both SYNs are acknowledged: the congestion control begins with what the handshake measured.
     fn establish(&mut self, now: Instant) {
-        if self.syns == 1 {
-            self.rtt.update(now.since(self.started));
-            self.rtt.on_ack(now.since(self.started));
-            self.cc_config.handshake_rtt = Some(now.since(self.started));
+        let rtt = now.since(self.started);
+        if self.syns == 1 && is_round_trip(rtt) {
+            self.rtt.update(rtt);
+            self.rtt.on_ack(rtt);
+            self.cc_config.handshake_rtt = Some(rtt);
         } else if self.syns > 1 {
             self.rtt.on_lost_syn();
         }

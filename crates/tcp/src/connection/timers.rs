@@ -6,6 +6,7 @@ use super::transmit::Probe;
 use super::{Connection, State};
 use crate::config::Error;
 use crate::rack::Rack;
+use crate::rtt::MAX_RTO;
 
 /// The time between two keep-alives, if the idle time is not shorter: Linux's tcp_keepalive_intvl.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(75);
@@ -87,7 +88,8 @@ impl Connection {
             return is_closed.then_some((timeout, Alarm::Window));
         }
         if let Some(at) = self.reorder_at {
-            return Some((at, Alarm::Reordering));
+            // It replaces the timeout (RFC 8985 section 8), and is no longer than the longest one.
+            return Some((at.min(self.started + MAX_RTO), Alarm::Reordering));
         }
         // RFC 8985 section 7.2, and Linux: one probe a flight, and none while anything else repairs
         // it.

@@ -14,6 +14,7 @@ mod soup;
 mod two_ends;
 
 mod adversary;
+mod clock;
 mod fuzz;
 mod interface;
 mod networks;

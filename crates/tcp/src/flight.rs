@@ -404,6 +404,17 @@ impl Flight {
         losses
     }
 
+    /// The first segment is lost if it is a probe of a larger size, which is under way; whether it
+    /// was.
+    pub(crate) fn lose_first_probe(&mut self, batch: &mut AckBatch<'_>) -> bool {
+        let is_open = |sent: &&Sent| sent.is_probe && !sent.lost && !sent.sacked;
+        let is_probe = self.segments.front().filter(is_open).is_some();
+        if is_probe {
+            self.lose(0, &mut Losses::default(), batch);
+        }
+        is_probe
+    }
+
     /// The retransmission timer fired: everything that has not arrived is lost, but for what left
     /// less than `recently` ago and is not the first (RFC 8985 section 6.3). When the first segment
     /// was SACKed and never acknowledged, the peer has thrown it away, and no SACK counts any more

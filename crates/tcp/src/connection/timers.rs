@@ -153,6 +153,9 @@ impl Connection {
             return;
         }
         self.note_lost_question();
+        if self.mtu.probe() == Some(self.send.una) && self.lose_probe(now) {
+            return;
+        }
         // A segment beyond the window is not taken for another reason.
         let first = self.flight.first().filter(|first| first.end <= self.send.edge);
         self.timeouts += 1;
@@ -186,6 +189,20 @@ impl Connection {
         (self.started, self.reorder_at, self.duplicates) = (now, None, 0);
         self.timed_out = Some(now);
         self.prr = None;
+    }
+
+    /// The timer fired for a probe of a larger size alone: it is likely too large, which is neither
+    /// congestion nor a reason to wait for longer (RFC 8899 section 3, RFC 4821 section 7.6). Its data leaves again in segments of the usual size, and if these are not acknowledged
+    /// either, the next timeout is an ordinary one.
+    fn lose_probe(&mut self, now: Instant) -> bool {
+        let mut batch = self.cc.ack(now);
+        let is_probe = self.flight.lose_first_probe(&mut batch);
+        batch.finish();
+        if is_probe {
+            self.mtu.on_lost();
+            (self.started, self.head_due, self.duplicates) = (now, true, 0);
+        }
+        is_probe
     }
 
     /// The time from which on the peer owes an answer. RFC 9293 section 3.8.6.1: with a closed

@@ -315,6 +315,10 @@ impl Connection {
         if !self.config.mtu_discovery || self.recovery.is_active() {
             return None;
         }
+        if !self.options.sack && !self.recovery.may_begin(self.send.nxt) {
+            // The duplicates that tell of its loss would count as those of the recovery before it.
+            return None;
+        }
         let mss = self.options.mss;
         let size = self.mtu.wanted(now)?;
         let needed = u64::from(size) + FOLLOWING * u64::from(mss);

@@ -71,6 +71,32 @@ fn lost_probes_do_not_slow_the_sender() {
     assert!(net.too_big > 10 && most > 2 * least, "{} {least} {most}", net.too_big);
 }
 
+/// Without SACK and timestamps nothing but duplicate ACKs tells of a lost probe, and no sample ends
+/// a doubled timeout. With a window of a few segments, at hosts that look now and then: the search
+/// costs the timeouts that found the black hole and no other (RFC 8899 section 3).
+#[test]
+fn a_search_without_sack_costs_no_timeout() {
+    const BYTES: u64 = 200_000;
+    for every in [0, 1, 3, 10, 50] {
+        let config = Config {
+            sack: false,
+            timestamps: false,
+            mtu: 1900,
+            receive_buffer: 10_000,
+            send_buffer: 10_000,
+            ..Config::default()
+        };
+        let mut net = net(1318, false, config);
+        net.apps[0].to_write = BYTES;
+        net.granularity = MS.times(every);
+        let end = Instant::default() + Duration::from_secs(20_000);
+        assert!(net.run_while(end, |net| net.apps[1].read < BYTES), "{:?}", info(&net));
+        let (secs, info) = (net.now.as_nanos() as f64 / 1e9, info(&net));
+        println!("{every} ms: {secs} s, {} timeouts, MSS {}", info.timeouts, info.snd_mss);
+        assert!(info.timeouts <= 3 && secs < 20.0, "{every} ms: {secs} s, {info:?}");
+    }
+}
+
 /// RFC 1191: a router says what it carries: no timeout, and the size at once.
 #[test]
 fn a_router_is_believed() {

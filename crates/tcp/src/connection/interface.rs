@@ -220,12 +220,24 @@ impl Connection {
         self.state == State::TimeWait && begins_anew(syn, self.receive.next() as u32, recent)
     }
 
-    /// SND.NXT, if this connection is in TIME-WAIT and this end may open another one between the
-    /// same ends: timestamps tell the segments of the two apart (RFC 6191 section 3).
-    pub(crate) fn may_open_anew(&self, now: Instant) -> Option<u32> {
-        let close_at = self.close_at.filter(|_| self.state == State::TimeWait)?;
-        let is_long_ago = now + self.config.time_wait >= close_at + REUSE_AFTER;
-        (self.options.timestamps && is_long_ago).then_some(self.send.nxt as u32)
+    /// True if this connection is in TIME-WAIT and this end may open another one between the same
+    /// ends: timestamps tell the segments of the two apart (RFC 6191 section 3).
+    pub(crate) fn may_open_anew(&self, now: Instant) -> bool {
+        let close_at = self.close_at.filter(|_| self.state == State::TimeWait);
+        let is_long_ago = |at| now + self.config.time_wait >= at + REUSE_AFTER;
+        self.may_be_followed() && close_at.is_some_and(is_long_ago)
+    }
+
+    /// True if it may be so once this connection is in TIME-WAIT.
+    pub(crate) fn may_be_followed(&self) -> bool {
+        self.options.timestamps
+    }
+
+    /// The number after the last one that left, and the time of the newest segment of either end,
+    /// if the peer ever acknowledged anything.
+    pub(crate) fn last_numbers(&self) -> Option<(u32, Instant)> {
+        let sent = self.send.nxt.max(self.send.probe_end);
+        (self.send.una > self.send.iss).then(|| (sent as u32, self.last_sent.max(self.heard)))
     }
 
     /// TIME-WAIT ends before its time. What was not read stays readable.

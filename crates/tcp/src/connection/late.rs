@@ -92,9 +92,14 @@ impl Late {
     }
 
     /// As [`Connection::may_open_anew`].
-    pub(crate) fn may_open_anew(&self, now: Instant) -> Option<u32> {
-        let is_long_ago = now + self.time_wait() >= self.close_at + REUSE_AFTER;
-        (self.timestamps && is_long_ago).then_some(self.sent)
+    pub(crate) fn may_open_anew(&self, now: Instant) -> bool {
+        self.timestamps && now + self.time_wait() >= self.close_at + REUSE_AFTER
+    }
+
+    /// As [`Connection::last_numbers`].
+    pub(crate) fn last_numbers(&self) -> (u32, Instant) {
+        let waited = self.time_wait().as_nanos();
+        (self.sent, Instant::from_nanos(self.close_at.as_nanos().saturating_sub(waited)))
     }
 
     /// Takes in a segment; the header of the answer, if there is one.

@@ -59,6 +59,8 @@ impl Secret {
 
     fn hash(&self, purpose: &Purpose, local: SocketAddr, remote: SocketAddr, count: u64) -> u64 {
         let mut hasher = SipHasher13::new_with_key(&self.key);
+        // As packets name them: the scope of an IPv6 address is the host's own affair.
+        let [local, remote] = [local, remote].map(|end| (end.ip(), end.port()));
         (purpose, local, remote, count).hash(&mut hasher);
         hasher.finish()
     }

@@ -85,7 +85,8 @@ impl Endpoint {
             + self.replies.len() * size_of::<(SocketAddr, SocketAddr, Header)>()
             + self.ports.memory()
             + self.idents.memory()
-            + self.cookies.memory();
+            + self.cookies.memory()
+            + self.past.memory();
         held + self.time_wait.memory() + tables
     }
 }

@@ -8,6 +8,7 @@ mod ident;
 mod listener;
 mod memory;
 mod offload;
+mod past;
 mod ports;
 mod settings;
 mod table;
@@ -28,6 +29,7 @@ use cookie::Secret;
 use fast_open::Cookies;
 use ident::Idents;
 use listener::Listener;
+use past::Past;
 use ports::Ports;
 use table::Slot;
 use time_wait::TimeWait;
@@ -40,8 +42,11 @@ pub(crate) use table::Ends;
 /// answered.
 const MAX_REPLIES: usize = 64;
 
-/// The distance of the initial sequence number from the last one of a connection between the same
-/// ends whose TIME-WAIT is not over: more than a window that is not scaled, as in Linux.
+/// Ports in TIME-WAIT that are looked at for a connection when none is free. The oldest are first.
+const LOOKS: usize = 16;
+
+/// The distance of the initial sequence number from the last one of an earlier connection between
+/// the same ends: more than a window that is not scaled, as in Linux.
 const NEW_NUMBERS: u32 = 65_537;
 
 /// A connection of an [`Endpoint`].
@@ -82,6 +87,7 @@ pub struct Endpoint {
     opened: u64,
     idents: Idents,
     cookies: Cookies,
+    past: Past,
     /// But for what is counted in connections that are not over.
     counters: Counters,
     memory_limit: usize,
@@ -116,6 +122,7 @@ impl Endpoint {
             opened: 0,
             idents: Idents::default(),
             cookies: Cookies::default(),
+            past: Past::default(),
             counters: Counters::default(),
             memory_limit: usize::MAX,
             held: 0,
@@ -214,17 +221,13 @@ impl Endpoint {
         if is_odd || remote.port() == 0 || remote.ip().is_unspecified() {
             return Err(Error::Address);
         }
-        let has_port = local.port() == 0;
         let mut local = local;
-        if has_port {
+        if local.port() == 0 {
             local.set_port(self.free_port(now, local, remote).ok_or(Error::InUse)?);
         }
-        let before = self.free_ends(now, &Ends::new(local, remote))?;
-        let mut seeds = self.seeds(now, local, remote);
-        if let Some(sent) = before.filter(|&sent| !is_before(sent, seeds.isn)) {
-            // Beyond the old connection's numbers, as in Linux.
-            seeds.isn = sent.wrapping_add(NEW_NUMBERS);
-        }
+        let has_port = ports::is_dynamic(local.port());
+        self.free_ends(now, &Ends::new(local, remote))?;
+        let seeds = self.seeds(now, local, remote);
         let mut connection = Connection::open(now, local, remote, config, seeds);
         if config.fast_open {
             self.begin_fast_open(now, &mut connection);
@@ -235,28 +238,31 @@ impl Endpoint {
     }
 
     /// Makes sure that nothing is between `ends`. A connection in TIME-WAIT that may be followed by
-    /// another one gives way; its SND.NXT.
-    fn free_ends(&mut self, now: Instant, ends: &Ends) -> Result<Option<u32>, Error> {
+    /// another one gives way.
+    fn free_ends(&mut self, now: Instant, ends: &Ends) -> Result<(), Error> {
         let is_taken = self.by_ends.contains_key(ends) || self.time_wait.get(ends).is_some();
-        if !is_taken {
-            return Ok(None);
+        if is_taken && !self.may_open_anew(now, ends) {
+            return Err(Error::InUse);
         }
-        let sent = self.may_open_anew(now, ends).ok_or(Error::InUse)?;
-        self.end_time_wait(ends);
-        Ok(Some(sent))
+        if is_taken {
+            self.end_time_wait(ends);
+        }
+        Ok(())
     }
 
-    fn may_open_anew(&self, now: Instant, ends: &Ends) -> Option<u32> {
+    fn may_open_anew(&self, now: Instant, ends: &Ends) -> bool {
         if let Some(late) = self.time_wait.get(ends) {
             return late.may_open_anew(now);
         }
-        let slot = &self.slots[*self.by_ends.get(ends)? as usize];
-        slot.connection.as_ref()?.may_open_anew(now)
+        let slot = self.by_ends.get(ends).map(|&index| &self.slots[index as usize]);
+        let connection = slot.and_then(|slot| slot.connection.as_ref());
+        connection.is_some_and(|connection| connection.may_open_anew(now))
     }
 
     /// Ends a TIME-WAIT before its time, for another connection between the same ends.
     fn end_time_wait(&mut self, ends: &Ends) {
         if let Some(late) = self.time_wait.remove(ends) {
+            self.note_late(ends, &late);
             self.give_port(ends, &late);
         } else if let Some(&index) = self.by_ends.get(ends) {
             self.end_waiting(index);
@@ -264,8 +270,8 @@ impl Endpoint {
     }
 
     /// A port that no connection to `remote` and no listener has; or, if there is none, one whose
-    /// connection in TIME-WAIT may be followed by another one. Only ports that somebody has taken
-    /// without asking for one cost another look.
+    /// connection in TIME-WAIT may be followed by another one. Only ports of listeners and of their
+    /// connections cost another look.
     fn free_port(&self, now: Instant, local: SocketAddr, remote: SocketAddr) -> Option<u16> {
         let first = self.secret.port(local, remote).wrapping_add(self.opened);
         let mut ends = Ends::new(local, remote);
@@ -281,9 +287,9 @@ impl Endpoint {
             }
             from = ports::after(port);
         }
-        (0..ports::COUNT).map(|i| ports::nth(first.wrapping_add(i))).find(|&port| {
+        self.ports.waiting(&ends).take(LOOKS).find(|&port| {
             ends.local_port = port;
-            self.may_open_anew(now, &ends).is_some()
+            self.may_open_anew(now, &ends)
         })
     }
 
@@ -298,8 +304,16 @@ impl Endpoint {
 
     fn seeds(&mut self, now: Instant, local: SocketAddr, remote: SocketAddr) -> Seeds {
         self.opened += 1;
+        let mut isn = self.secret.isn(now, local, remote);
+        if let Some(sent) = self.past.get(&Ends::new(local, remote))
+            && !is_before(sent, isn)
+        {
+            // Beyond an earlier connection's numbers (RFC 9293 sections 3.4.1 and 3.6.1), as in
+            // Linux.
+            isn = sent.wrapping_add(NEW_NUMBERS);
+        }
         Seeds {
-            isn: self.secret.isn(now, local, remote),
+            isn,
             clock: self.secret.clock(local, remote),
             cc: self.secret.congestion(local, remote, self.opened),
         }

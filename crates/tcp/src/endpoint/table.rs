@@ -7,6 +7,7 @@ use fullpipe_cc::Instant;
 
 use super::{Endpoint, Handle};
 use crate::connection::{Connection, Late, State};
+use crate::recovery::before;
 
 /// The two ends of a connection as packets name them: without the scope and the flow of an IPv6
 /// address, which are the host's own affair (RFC 4007 section 6).
@@ -98,6 +99,7 @@ impl Endpoint {
     /// that has been there for longest.
     fn forget_oldest_waiting(&mut self) -> Option<()> {
         if let Some((ends, late)) = self.time_wait.pop(None) {
+            self.note_late(&ends, &late);
             self.give_port(&ends, &late);
             self.counters.time_waits_cut += 1;
             return Some(());
@@ -117,6 +119,12 @@ impl Endpoint {
     /// Ends TIME-WAIT before its time. What the application has not read was acknowledged: it
     /// stays until the application is done with it.
     pub(super) fn end_waiting(&mut self, index: u32) {
+        let connection = self.slots[index as usize].connection.as_deref();
+        if let Some((ends, (sent, at))) =
+            connection.and_then(|c| Some((c.ends(), c.last_numbers()?)))
+        {
+            self.note_numbers(ends, sent, at);
+        }
         match &mut self.slots[index as usize].connection {
             Some(connection) if !connection.is_detached() => {
                 connection.end_waiting();
@@ -163,6 +171,11 @@ impl Endpoint {
             self.waits += 1;
             slot.waiting = self.waits;
             self.waiting.insert(self.waits, index);
+            if let Some(connection) = slot.connection.as_deref().filter(|_| slot.has_port)
+                && connection.may_be_followed()
+            {
+                self.ports.wait(&connection.ends());
+            }
         }
         if slot.early_at.is_some() && (state.is_synchronized() || state == State::Closed) {
             self.end_early(index, None);
@@ -204,17 +217,41 @@ impl Endpoint {
         let slot = &mut self.slots[index as usize];
         let waiting = core::mem::take(&mut slot.waiting);
         let has_port = core::mem::take(&mut slot.has_port);
-        let ends = slot.connection.as_ref().map(|connection| connection.ends());
+        // One in TIME-WAIT goes on as less, or was noted.
+        let is_over = |c: &Connection| c.state() != State::TimeWait;
+        let numbers = |c: &Connection| if is_over(c) { c.last_numbers() } else { None };
+        let ends = slot.connection.as_deref().map(|c| (c.ends(), numbers(c)));
         if waiting > 0 {
             self.waiting.remove(&waiting);
         }
-        let Some(ends) = ends else { return };
+        let Some((ends, numbers)) = ends else { return };
+        if let Some((sent, at)) = numbers {
+            self.note_numbers(ends, sent, at);
+        }
         if self.by_ends.get(&ends) == Some(&index) {
             self.by_ends.remove(&ends);
         }
         if has_port {
             self.ports.give(&ends);
         }
+    }
+
+    /// A connection is over that had sent everything before `sent` at `at`. The next one between
+    /// the same ends begins beyond it, also if its initial sequence number would not: old segments
+    /// that are still on their way are none of the new one's (RFC 9293 section 3.4.1).
+    fn note_numbers(&mut self, ends: Ends, sent: u32, at: Instant) {
+        let (local, remote) = (ends.local, ends.remote);
+        let local = SocketAddr::new(local, ends.local_port);
+        let remote = SocketAddr::new(remote, ends.remote_port);
+        if !before(sent, self.secret.isn(at, local, remote)) {
+            self.past.note(ends, sent);
+        }
+    }
+
+    /// A connection in TIME-WAIT ends before its time.
+    pub(super) fn note_late(&mut self, ends: &Ends, late: &Late) {
+        let (sent, at) = late.last_numbers();
+        self.note_numbers(*ends, sent, at);
     }
 
     /// A connection in TIME-WAIT is forgotten.

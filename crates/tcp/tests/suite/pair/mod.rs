@@ -5,6 +5,7 @@ mod addresses;
 mod bandwidth;
 mod batches;
 mod memory;
+mod numbers;
 mod old_syn;
 mod probes;
 mod small_paths;

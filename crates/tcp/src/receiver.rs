@@ -10,6 +10,9 @@ use crate::autotune::Offsets;
 const MAX_PIECES: usize = 512;
 /// Bytes that an end takes in, or takes from its application, while memory is short.
 pub(crate) const SMALL_WINDOW: usize = 4096;
+/// Bytes that may be unread while memory is short, if more were in the window before: an initial
+/// window (RFC 6928).
+const SHORT_ROOM: usize = 16 << 10;
 /// Blocks of a SACK option beside a timestamps option (RFC 2018 section 3).
 pub(crate) const SACK_BLOCKS: usize = 3;
 
@@ -128,10 +131,14 @@ impl Receiver {
         self.small = small;
     }
 
-    /// True if `bytes` of data at `start` can be read as soon as they are here, and nothing that
-    /// was before them is unread. Data that is here already is none.
-    pub(crate) fn is_next(&self, start: u64, bytes: usize) -> bool {
-        start <= self.next && (self.readable() == 0 || start + bytes as u64 <= self.next)
+    /// Bytes that may be taken in at `start` while memory is short: of data in order as many as
+    /// there is a place for already, or may always be.
+    pub(crate) fn short_room(&self, start: u64) -> usize {
+        if start > self.next {
+            return 0;
+        }
+        let most = SHORT_ROOM.max(self.small.unwrap_or(0)).max(self.bytes.capacity());
+        (self.read + most as u64).max(self.next).saturating_sub(start) as usize
     }
 
     /// Throws away what arrived before its turn; the number of pieces. The peer sends it again (RFC
@@ -276,7 +283,12 @@ impl Receiver {
         let end = start + data.len() as u64;
         taken.out_of_order = start > self.next || !self.pieces.is_empty();
         if start <= self.next {
-            self.bytes.extend(&data[(self.next - start) as usize..]);
+            let new = &data[(self.next - start) as usize..];
+            if self.small.is_some() {
+                // A buffer that doubled would take up what is short.
+                self.bytes.reserve_exact(new.len());
+            }
+            self.bytes.extend(new);
             self.next = end;
             let count = self.pieces.iter().take_while(|piece| piece.start <= end).count();
             for piece in self.pieces.drain(..count) {

@@ -233,10 +233,16 @@ impl Connection {
             // Nobody will read it: RFC 2525 section 2.17.
             return self.abort();
         }
-        if self.is_memory_short && !self.receive.is_next(start, data.len()) {
-            self.counts.data_dropped += 1;
-            self.give_memory();
-            return self.acks.demand();
+        if self.is_memory_short {
+            let room = self.receive.short_room(start);
+            if data.len() > room {
+                (data, fin) = (&data[..room], false);
+                self.counts.data_dropped += 1;
+                self.give_memory();
+            }
+            if data.is_empty() && !fin || start > self.receive.next() {
+                return self.acks.demand();
+            }
         }
         let (before, was_finished) = (self.receive.next(), self.receive.is_finished());
         let taken = self.receive.take(start, data, fin);

@@ -17,9 +17,9 @@ impl Endpoint {
     /// those of each connection.
     ///
     /// From half of it on, memory is short: buffers double when they grow. Then windows stay small,
-    /// an application can write when nothing waits to be acknowledged, data is taken in order alone
-    /// and when nothing is unread, and what has arrived before its turn is thrown away: the peer
-    /// sends it again (RFC 2018 section 8).
+    /// an application can write when nothing waits to be acknowledged, data is taken in order
+    /// alone, up to 16 kB that are not read, and what has arrived before its turn is thrown away:
+    /// the peer sends it again (RFC 2018 section 8).
     pub fn set_memory_limit(&mut self, bytes: usize) {
         self.memory_limit = bytes;
         // Without a limit nothing is counted, so that what was counted before is out of date.

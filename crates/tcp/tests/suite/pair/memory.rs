@@ -1,10 +1,11 @@
 //! Memory follows what is under way and unread, not what once was.
 
-use fullpipe_cc::{Algorithm, Duration};
+use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
+use fullpipe_path::Link;
 use fullpipe_tcp::Config;
 
 use super::Pair;
-use crate::common::MS;
+use crate::common::{App, MS, Net};
 
 /// The list of transmissions is emptied without SACK as well.
 #[test]
@@ -149,4 +150,32 @@ fn an_idle_connection_keeps_sixteen_kilobytes() {
     let each = pair.ends.each_ref().map(|end| end.memory() / 200);
     println!("{each:?} bytes for each idle connection");
     assert!(each.iter().all(|bytes| *bytes <= 16 << 10), "{each:?}");
+}
+
+/// While memory is short, data in order has a place, also what comes together before the
+/// application reads. Only some of the first window, which was told before, is sent again.
+#[test]
+fn data_in_order_is_kept_while_memory_is_short() {
+    const BYTES: u64 = 200_000;
+    let path = Link {
+        rate: Some(Rate::from_bits_per_sec(100_000_000)),
+        delay: MS.times(10),
+        ..Link::default()
+    };
+    for every in [0, 1, 10] {
+        let apps = [App::writer(0, BYTES), App::default()];
+        let mut net = Net::new([path.into(), path.into()], [Config::default(); 2], apps);
+        net.ends[1].set_memory_limit(0);
+        net.granularity = MS.times(every);
+        let end = Instant::default() + Duration::from_secs(100);
+        assert!(net.run_while(end, |net| net.apps[1].read < BYTES));
+        let handle = net.apps[0].handle.expect("a connection");
+        let info = net.ends[0].connection(handle).expect("open").info();
+        let secs = net.now.as_nanos() as f64 / 1e9;
+        println!(
+            "{every} ms: {secs} s, {} sent again, {} timeouts",
+            info.total_retrans, info.timeouts
+        );
+        assert!(info.total_retrans <= 10 && secs < 3.0, "{every} ms: {secs} s, {info:?}");
+    }
 }

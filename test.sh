@@ -140,7 +140,7 @@ aioquic() {
 # The poll loop of crates/tcp/board, for a Cortex-M4.
 bare=thumbv7em-none-eabi
 
-# Whether what crates/bpf/build.rs takes is new enough.
+# Whether what crates/bpf/build takes is new enough.
 new_clang() {
     local clang
     clang=$(type -P ${CLANG:-clang-19 clang-20 clang-18 clang-17 clang} | head -n 1)

@@ -57,24 +57,22 @@ pub(super) fn renew(name: &str) -> usize {
 
 /// Makes `name` the default, and notes that `previous` was it.
 pub(super) fn take(name: &str, previous: &str) -> Result<(), Error> {
-    let note = note_of(name)?;
-    let mut noted = Ok(());
-    for _ in 0..TRIES {
-        noted = fs::create_dir_all(DIRECTORY).and_then(|()| fs::write(&note, previous));
-        if noted.as_ref().err().map(io::Error::kind) != Some(ErrorKind::NotFound) {
-            break;
-        }
-    }
-    noted.map_err(|source| Error::Note { source })?;
+    note(name, previous)?;
     sysctl::set_default(name)
 }
 
-/// Puts `previous` back in each network namespace that has `name`, whoever chose it there; the
-/// kernel's own default if nobody noted what was before. A third one that somebody chose meanwhile
-/// stays.
+/// Puts back what was the default before `name` in each network namespace that has `name`, whoever
+/// chose it there. That is what was noted, else `previous`, else the kernel's own. A third one that
+/// somebody chose meanwhile stays. A program that took the default from `name` has to put back the
+/// earlier one from now on.
 pub(super) fn put_back(name: &str, previous: Option<String>) -> Result<Elsewhere, Error> {
-    let own = || Ok(kernels_own(&sysctl::available()?).to_owned());
-    let previous = previous.map_or_else(own, Ok)?;
+    let (notes, available) = (Notes::read()?, sysctl::available()?);
+    let own = || kernels_own(&available).to_owned();
+    let previous = notes.of(name).map(str::to_owned).or(previous).unwrap_or_else(own);
+    let previous = notes.still_there(&previous, &available).to_owned();
+    for (later, _) in notes.0.iter().filter(|(_, before)| *before == name) {
+        note(later, &previous)?;
+    }
     let elsewhere = put_back_elsewhere(name, &previous);
     if sysctl::default()? == name {
         set(previous)?;
@@ -110,25 +108,26 @@ fn put_back_elsewhere(name: &str, previous: &str) -> Elsewhere {
 ///
 /// The system refuses an operation.
 pub fn put_back_left_over() -> Result<Option<PutBack>, Error> {
-    let mut notes = notes()?;
-    if notes.is_empty() {
+    let notes = Notes::read()?;
+    if notes.0.is_empty() {
         return Ok(None);
     }
     let available = sysctl::available()?;
-    notes.retain(|name, _| !available.contains(name));
-    let files: Vec<PathBuf> = notes.keys().map(|name| note_of(name)).collect::<Result<_, _>>()?;
-    let gone = sysctl::default()?;
-    let mut previous = None;
-    // One that was loaded while another of ours was the default: both may be gone.
-    while let Some(before) = notes.remove(previous.as_ref().unwrap_or(&gone)) {
-        previous = Some(before);
+    let is_there = |name: &str| available.iter().any(|available| available == name);
+    for (name, before) in &notes.0 {
+        let standing = notes.still_there(before, &available);
+        if is_there(name) && standing != before {
+            note(name, standing)?;
+        }
     }
-    let default = previous.map(set).transpose()?;
+    let gone = sysctl::default()?;
+    let before = notes.still_there(&gone, &available);
+    let default = (before != gone).then(|| set(before.to_owned())).transpose()?;
     if let Some(default) = &default {
         put_back_elsewhere(&gone, default);
     }
-    for file in files {
-        forget(&file);
+    for name in notes.0.keys().filter(|name| !is_there(name)) {
+        forget(&note_of(name)?);
     }
     Ok(default.map(|default| PutBack { gone, default }))
 }
@@ -150,27 +149,65 @@ fn prefix() -> Result<String, Error> {
     Ok(format!("default-{namespace}-"))
 }
 
+/// Notes what was the default before `name`.
+fn note(name: &str, previous: &str) -> Result<(), Error> {
+    let note = note_of(name)?;
+    let mut noted = Ok(());
+    for _ in 0..TRIES {
+        noted = fs::create_dir_all(DIRECTORY).and_then(|()| fs::write(&note, previous));
+        if noted.as_ref().err().map(io::Error::kind) != Some(ErrorKind::NotFound) {
+            break;
+        }
+    }
+    noted.map_err(|source| Error::Note { source })
+}
+
 /// The file that says what was the default before `name`.
 fn note_of(name: &str) -> Result<PathBuf, Error> {
     Ok(Path::new(DIRECTORY).join(prefix()? + name))
 }
 
 /// All notes of this network namespace: what was the default before each name.
-fn notes() -> Result<BTreeMap<String, String>, Error> {
-    let wrong = |source| Error::Note { source };
-    let entries = match fs::read_dir(DIRECTORY) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        entries => entries.map_err(wrong)?,
-    };
-    let prefix = prefix()?;
-    let mut notes = BTreeMap::new();
-    for entry in entries {
-        let entry = entry.map_err(wrong)?;
-        if let Some(name) = entry.file_name().to_str().and_then(|file| file.strip_prefix(&prefix)) {
-            notes.insert(name.to_owned(), fs::read_to_string(entry.path()).map_err(wrong)?);
+struct Notes(BTreeMap<String, String>);
+
+impl Notes {
+    fn read() -> Result<Self, Error> {
+        let wrong = |source| Error::Note { source };
+        let entries = match fs::read_dir(DIRECTORY) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self(BTreeMap::new())),
+            entries => entries.map_err(wrong)?,
+        };
+        let prefix = prefix()?;
+        let mut notes = BTreeMap::new();
+        for entry in entries {
+            let entry = entry.map_err(wrong)?;
+            let file = entry.file_name();
+            if let Some(name) = file.to_str().and_then(|file| file.strip_prefix(&prefix)) {
+                notes.insert(name.to_owned(), fs::read_to_string(entry.path()).map_err(wrong)?);
+            }
         }
+        Ok(Self(notes))
     }
-    Ok(notes)
+
+    fn of(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// A default, or the latest one before it that TCP still has. One of ours that was loaded while
+    /// another was the default may have outlived that one.
+    fn still_there<'a>(&'a self, default: &'a str, available: &[String]) -> &'a str {
+        let mut name = default;
+        // As many steps as there are notes, should two name each other.
+        for _ in 0..self.0.len() {
+            match self.of(name) {
+                Some(before) if !available.iter().any(|available| available == name) => {
+                    name = before;
+                }
+                _ => break,
+            }
+        }
+        name
+    }
 }
 
 /// Removes a note as far as that is possible.

@@ -67,7 +67,7 @@ pub fn doctor() -> Vec<Finding> {
     findings.push(if pins::has_file_system() {
         good("/sys/fs/bpf is there for --pin")
     } else {
-        poor("/sys/fs/bpf is not mounted, which --pin needs: mount -t bpf bpf /sys/fs/bpf")
+        poor("/sys/fs/bpf is not mounted, which --pin needs: mount -t bpf -o mode=700 bpf /sys/fs/bpf")
     });
     findings.push(match cgroup::mount_point() {
         Some(path) => good(format!("cgroups are in {}, for `use`", path.display())),
@@ -114,6 +114,9 @@ fn of_rights() -> Finding {
         names if lacking == ["CAP_NET_ADMIN"] => {
             poor(format!("this process may load it, and not as the default: it lacks {names}"))
         }
+        names if error::is_in_user_namespace() => bad(format!(
+            "this process may not load it: it lacks {names} outside of its user namespace, whose root is not the machine's"
+        )),
         names => bad(format!("this process may not load it: it lacks {names}")),
     }
 }
@@ -164,7 +167,11 @@ fn of_programs(status: &Status) -> Vec<Finding> {
     let mut findings = Vec::new();
     for program in &status.programs {
         let (name, usage) = (&program.name, program.usage);
-        if program.held == Held::ByConnections {
+        if program.is_only_a_default() {
+            findings.push(poor(format!(
+                "{name} is the default of new connections and held by nobody: `unload` puts the default of before back"
+            )));
+        } else if program.held == Held::ByConnections {
             findings.push(poor(format!(
                 "{} connections still use a {name} that was unloaded, until they close",
                 usage.connections + usage.as_reno()

@@ -1,5 +1,6 @@
 //! Errors, each in one line that says what would be right.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -57,7 +58,9 @@ pub enum Error {
     )]
     PatchedForBbr3,
     /// Pins need the file system.
-    #[error("/sys/fs/bpf is not mounted, which --pin needs: mount -t bpf bpf /sys/fs/bpf")]
+    #[error(
+        "/sys/fs/bpf is not mounted, which --pin needs: mount -t bpf -o mode=700 bpf /sys/fs/bpf"
+    )]
     NoBpfFileSystem,
     /// Not root.
     #[error(
@@ -80,13 +83,13 @@ pub enum Error {
     #[error("the embedded program is not as this loader knows it: build fullpipe anew")]
     NoName,
     /// The kernel refused the program.
-    #[error("the kernel refused the program: {0} (FULLPIPE_BPF_LOG=1 shows its log)")]
+    #[error("the kernel refused the program: {0:#} (FULLPIPE_BPF_LOG=1 shows its log)")]
     Load(#[source] libbpf_rs::Error),
     /// The program does not tell of its connections.
     #[error("the program's connections cannot be read: {0}")]
     Connections(#[source] io::Error),
     /// The program does not say how many connections it has.
-    #[error("the number of the program's connections cannot be read: {0}")]
+    #[error("the number of the program's connections cannot be read: {0:#}")]
     Usage(#[source] libbpf_rs::Error),
     /// The kernel does not count, or does not tell.
     #[error("the kernel does not tell what the program costs: {0}")]
@@ -128,7 +131,7 @@ pub enum Error {
     #[error("this needs root (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN); this process lacks {0}")]
     CgroupRights(String),
     /// A pin failed.
-    #[error("cannot pin the program in /sys/fs/bpf/fullpipe: {0}")]
+    #[error("cannot pin the program in /sys/fs/bpf/fullpipe: {0:#}")]
     Pin(#[source] libbpf_rs::Error),
     /// The pins cannot be made or removed.
     #[error("/sys/fs/bpf/fullpipe: {source}")]
@@ -227,8 +230,21 @@ fn has(capability: u32) -> bool {
     [capability, SYS_ADMIN].iter().any(|capability| effective() >> capability & 1 == 1)
 }
 
-/// The effective capabilities of this thread, a bit each.
+/// The number of the first user namespace: PROC_USER_INIT_INO of linux/proc_ns.h. The kernel asks
+/// for capabilities there.
+const FIRST_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
+
+/// True in a user namespace of somebody's own, whose root is not the machine's.
+pub(super) fn is_in_user_namespace() -> bool {
+    fs::metadata("/proc/thread-self/ns/user").is_ok_and(|file| file.ino() != FIRST_USER_NAMESPACE)
+}
+
+/// The effective capabilities of this thread, a bit each; none that a user namespace of its own
+/// gives it.
 fn effective() -> u64 {
+    if is_in_user_namespace() {
+        return 0;
+    }
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)

@@ -286,39 +286,44 @@ impl fmt::Display for Undone {
 /// Takes pinned programs out of the kernel: that of a name, or all. In this network namespace and
 /// in all others in which one was the default, the default before it comes back; and no cgroup uses
 /// it any more. Without a name, no cgroup uses anything any more, also none of the kernel's own.
+/// The default of before comes back too for a program that is kept by nothing else than by being
+/// the default: the process that held it was killed.
 ///
 /// # Errors
 ///
 /// [`Error::NotPinned`] when nothing is pinned, [`Error::NotPinnedBy`] when nothing of this name
 /// is, and whatever the system refuses.
 pub fn unload(name: Option<&str>) -> Result<Undone, Error> {
-    if pins::names()?.is_empty() && pins::uses()?.is_empty() {
-        return Err(Error::NotPinned);
-    }
     let _lock = Lock::take()?;
     let is_meant = |other: &str| name.is_none_or(|name| name == other);
     let uses = cgroup::end_those(|found| is_meant(&found.algorithm))?;
     let mut names = pins::names()?;
     names.retain(|pinned| is_meant(pinned));
-    if names.is_empty() && uses.is_empty() {
+    let loaded = status()?.programs;
+    let mut programs = Vec::new();
+    for kept in loaded.iter().filter(|kept| kept.is_only_a_default() && is_meant(&kept.name)) {
+        programs.push(put_back(kept)?);
+    }
+    if names.is_empty() && uses.is_empty() && programs.is_empty() {
         return Err(name.map_or(Error::NotPinned, |name| Error::NotPinnedBy(name.to_owned())));
     }
-    let found = inventory::programs()?;
     // The newest first: each puts back the default that it found, which may be an older one's.
-    let age = |name: &String| found.iter().position(|f| f.settings.name == *name);
-    names.sort_by_key(|name| core::cmp::Reverse(age(name)));
-    let programs =
-        names.into_iter().map(|name| take_out(name, &found)).collect::<Result<_, _>>()?;
+    let pinned = |program: &&Program| program.held == Held::Pinned && names.contains(&program.name);
+    for program in loaded.iter().rev().filter(pinned) {
+        programs.push(put_back(program)?);
+    }
+    for name in names {
+        pins::remove(&name).map_err(|source| Error::Pins { source })?;
+        wait_until_free(&name);
+    }
     Ok(Undone { uses, programs })
 }
 
-fn take_out(name: String, found: &[inventory::Found]) -> Result<Unloaded, Error> {
-    let own = found.iter().find(|f| f.held == Held::Pinned && f.settings.name == name);
-    let previous = own.map(|found| found.settings.previous_default.clone());
-    let elsewhere = default::put_back(&name, previous.filter(|previous| !previous.is_empty()))?;
-    pins::remove(&name).map_err(|source| Error::Pins { source })?;
-    wait_until_free(&name);
-    Ok(Unloaded { name, put_back: elsewhere.put_back, kept: elsewhere.kept })
+/// Puts back the default of before a program.
+fn put_back(program: &Program) -> Result<Unloaded, Error> {
+    let Program { name, previous_default, .. } = program;
+    let elsewhere = default::put_back(name, previous_default.clone())?;
+    Ok(Unloaded { name: name.clone(), put_back: elsewhere.put_back, kept: elsewhere.kept })
 }
 
 /// Waits until TCP does not have a name any more: the kernel takes it away when it gets to it, and

@@ -57,20 +57,31 @@ pub struct Status {
 ///
 /// Only root sees them.
 pub fn status() -> Result<Status, Error> {
-    let here = sysctl::default()?;
-    let elsewhere: Vec<String> =
-        namespaces::in_others(|| sysctl::default().ok()).into_iter().flatten().collect();
-    let programs =
-        inventory::programs()?.into_iter().map(|found| program(found, &here, &elsewhere));
+    let defaults = Defaults {
+        here: sysctl::default()?,
+        elsewhere: namespaces::in_others(|| sysctl::default().ok()).into_iter().flatten().collect(),
+        available: sysctl::available()?,
+    };
+    let programs = inventory::programs()?.into_iter().map(|found| program(found, &defaults));
     let mut programs: Vec<Program> = programs.collect::<Result<_, _>>()?;
     // What nobody holds is about to go.
     let is_in_use = |p: &Program| p.usage.connections > 0 || p.usage.as_reno() > 0;
-    programs.retain(|program| program.held != Held::ByConnections || is_in_use(program));
+    programs.retain(|program| {
+        program.held != Held::ByConnections || is_in_use(program) || program.is_only_a_default()
+    });
     let never_run_on = Variant::of_this_kernel().ok().and_then(Variant::never_run_on);
     Ok(Status { programs, uses: cgroup::list()?, never_run_on })
 }
 
-fn program(found: Found, here: &str, elsewhere: &[String]) -> Result<Program, Error> {
+/// The names that are defaults, and those that TCP has.
+struct Defaults {
+    here: String,
+    /// Those of other network namespaces.
+    elsewhere: Vec<String>,
+    available: Vec<String>,
+}
+
+fn program(found: Found, defaults: &Defaults) -> Result<Program, Error> {
     let Found { settings, usage, held } = found;
     let is_this_build = settings.is_this_build();
     let connections = match held {
@@ -82,23 +93,31 @@ fn program(found: Found, here: &str, elsewhere: &[String]) -> Result<Program, Er
         },
         Held::ByProcess | Held::ByConnections => Vec::new(),
     };
-    // Of two by one name, it is the one that TCP has.
-    let is_registered = held != Held::ByConnections;
-    let with_it = elsewhere.iter().filter(|default| **default == settings.name).count();
+    // Of two by one name, it is the one that TCP has. A default keeps its name after the
+    // registration has ended.
+    let is_it = held != Held::ByConnections || !defaults.available.contains(&settings.name);
+    let with_it = defaults.elsewhere.iter().filter(|default| **default == settings.name).count();
     Ok(Program {
         held,
         amended: settings.amended,
         low_latency_ecn: settings.low_latency_ecn,
         version: settings.version,
         is_this_build,
-        is_default: is_registered && here == settings.name,
-        default_elsewhere: if is_registered { with_it } else { 0 },
+        is_default: is_it && defaults.here == settings.name,
+        default_elsewhere: if is_it { with_it } else { 0 },
         previous_default: Some(settings.previous_default).filter(|name| !name.is_empty()),
         max_connections: settings.max_connections,
         usage,
         connections,
         name: settings.name,
     })
+}
+
+impl Program {
+    /// True if it is in the kernel for being a default: the process that held it was killed.
+    pub(super) fn is_only_a_default(&self) -> bool {
+        self.held == Held::ByConnections && (self.is_default || self.default_elsewhere > 0)
+    }
 }
 
 impl fmt::Display for Status {
@@ -138,6 +157,9 @@ impl fmt::Display for Program {
         let held = match self.held {
             Held::Pinned => "",
             Held::ByProcess => ", held by the process that loaded it",
+            Held::ByConnections if self.is_only_a_default() => {
+                ", held by nobody: `unload` puts the default of before back"
+            }
             Held::ByConnections => ", unloaded: they keep it until they close",
         };
         writeln!(
@@ -199,6 +221,8 @@ pub(super) mod tests {
         }
         let gone = Program { held: Held::ByConnections, is_default: false, ..program() };
         assert!(gone.to_string().contains("unloaded: they keep it"), "{gone}");
+        let kept = Program { held: Held::ByConnections, ..program() };
+        assert!(kept.to_string().contains("`unload` puts the default of before back"), "{kept}");
         assert_eq!(Status::default().to_string(), "nothing is loaded\n");
         let never_run_on = Some("Linux 6.4 to 6.9");
         let status = Status { programs: vec![program()], never_run_on, ..Status::default() };

@@ -21,14 +21,14 @@ use crate::kernel::{apart, cover, default, options};
 use crate::own::{load, name_of};
 
 /// A cgroup of a test's own, which is removed with this.
-struct Cgroup {
+pub(crate) struct Cgroup {
     /// The directory of all cgroups.
     root: PathBuf,
     path: PathBuf,
 }
 
 impl Cgroup {
-    fn make(test: &str) -> Self {
+    pub(crate) fn make(test: &str) -> Self {
         let mounts = fs::read_to_string("/proc/thread-self/mounts").expect("Linux has it");
         let mut systems = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
         let Some(system) = systems.find(|words| words[2] == "cgroup2") else {
@@ -40,6 +40,10 @@ impl Cgroup {
             skip(format!("{}: {error}", path.display()));
         }
         Self { root, path }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// One within it.

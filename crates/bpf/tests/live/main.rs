@@ -12,6 +12,8 @@ mod handshake;
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 mod kernel;
 #[cfg(all(feature = "kernel", target_os = "linux"))]
+mod lifecycle;
+#[cfg(all(feature = "kernel", target_os = "linux"))]
 mod loss;
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 mod operators;
@@ -23,6 +25,7 @@ fn main() -> std::process::ExitCode {
         ecn::TESTS,
         handshake::TESTS,
         kernel::TESTS,
+        lifecycle::TESTS,
         loss::TESTS,
         loss::signals::TESTS,
         operators::TESTS,

@@ -4,6 +4,8 @@
 mod hooks;
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 mod names;
+#[cfg(all(feature = "kernel", target_os = "linux"))]
+mod objects;
 #[cfg(all(feature = "loader", target_os = "linux"))]
 mod package;
 mod twin;

@@ -66,7 +66,8 @@ pub struct InUse {
 }
 
 /// Gives new connections of a cgroup a congestion control, until [`end`] or
-/// [`unload`](super::unload). Where the kernel has the algorithm as a module, loads it.
+/// [`unload`](super::unload). Where the kernel has the algorithm as a module, loads it. The same
+/// once more changes nothing.
 ///
 /// # Errors
 ///
@@ -90,8 +91,12 @@ pub fn begin(wanted: &Use) -> Result<InUse, Error> {
     }
     let _lock = Lock::take()?;
     end_those(InUse::is_gone)?;
-    for earlier in list()? {
-        if earlier.id == id && earlier.has_some_of(&ports) {
+    for earlier in list()?.into_iter().filter(|earlier| earlier.id == id) {
+        // A service that starts again asks again, and its cgroup is still there if a process is.
+        if (&earlier.algorithm, &earlier.ports) == (&wanted.algorithm, &ports) {
+            return Ok(earlier);
+        }
+        if earlier.has_some_of(&ports) {
             return Err(Error::InUse { cgroup: wanted.cgroup.clone(), earlier: earlier.words() });
         }
     }

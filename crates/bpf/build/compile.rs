@@ -1,44 +1,42 @@
-//! With the feature `kernel`: compiles `c/bbr3.bpf.c` into the objects that the program carries,
-//! `bbr3` and `bbr3x`, and `c/use.bpf.c` into `use`.
+//! The call of clang, for the build and for the test that compares objects of two folders.
 
 use std::env;
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::Command;
 
-fn main() {
-    println!("cargo::rerun-if-changed=c");
-    println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-env-changed=CLANG");
-    if env::var_os("CARGO_FEATURE_KERNEL").is_none() {
-        return;
-    }
-    for (name, source) in
-        [("bbr3", "c/bbr3.bpf.c"), ("bbr3x", "c/bbr3.bpf.c"), ("use", "c/use.bpf.c")]
-    {
-        if let Err(reason) = compile(name, source) {
-            println!("cargo::error={reason}");
-        }
-    }
-}
+/// Each object with its source.
+pub(super) const OBJECTS: [(&str, &str); 3] =
+    [("bbr3", "c/bbr3.bpf.c"), ("bbr3x", "c/bbr3.bpf.c"), ("use", "c/use.bpf.c")];
 
-fn compile(name: &str, source: &str) -> Result<(), String> {
-    let directory = |name| {
-        env::var_os(name).map(PathBuf::from).ok_or_else(|| format!("cargo does not set {name}"))
-    };
-    let object = directory("OUT_DIR")?.join(format!("{name}.bpf.o"));
-    // The headers of the libbpf that is linked: a distribution's may be older than what is used
-    // here.
-    let headers = directory("DEP_BPF_INCLUDE")?;
+/// Makes `NAME.bpf.o` in a directory. Its bytes do not depend on where the sources, the headers and
+/// the object are: the program of a package is compared with that of the command.
+pub(super) fn compile(
+    name: &str,
+    source: &str,
+    root: &Path,
+    headers: &Path,
+    out: &Path,
+) -> Result<(), String> {
     let clang = clang()?;
+    let shown_as = |directory: &Path, name: &str| {
+        let mut option = OsString::from("-ffile-prefix-map=");
+        option.push(directory);
+        option.push("=");
+        option.push(name);
+        option
+    };
     // The registers that BPF_PROG() takes its arguments from are the same on every machine.
     let output = Command::new(&clang)
+        .current_dir(root)
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-D__TARGET_ARCH_x86"])
         .args(["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"])
+        .args([shown_as(root, "fullpipe-bpf"), shown_as(headers, "libbpf")])
         .arg(format!("-D{}", name.to_uppercase()))
         .arg("-I")
-        .arg(&headers)
+        .arg(headers)
         .args(["-c", source, "-o"])
-        .arg(&object)
+        .arg(out.join(format!("{name}.bpf.o")))
         .output()
         .map_err(|error| format!("{clang}: {error}"))?;
     if output.status.success() {

@@ -1,0 +1,315 @@
+//! Drawn sequences of what people and services do with the programs, beside a model of what is then
+//! loaded, noted and the default.
+//!
+//! `LIFECYCLES=500 cargo test --release -p fullpipe-bpf --features kernel --test live --
+//! --include-ignored lifecycle` draws more of them: 20 without the variable.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use fullpipe_bpf::kernel::cgroup::{self, Use};
+use fullpipe_bpf::kernel::{self, Error, Held, Loaded, Options};
+use fullpipe_testkit::until;
+use nix::sched::CloneFlags;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+
+use crate::cgroup::Cgroup;
+use crate::kernel::{apart, cover, default, options, set_default};
+use crate::own::{available, load, name_of};
+
+const PROGRAMS: usize = 3;
+
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Load {
+        program: usize,
+        default: bool,
+        pin: bool,
+    },
+    /// The process that holds it ends.
+    End(usize),
+    /// Its pin goes without `unload`, as a program does whose holder is killed.
+    Lose(usize),
+    /// Unloads one, or all.
+    Unload(Option<usize>),
+    /// Somebody writes the sysctl: one of the programs, or Reno.
+    ChooseByHand(Option<usize>),
+    PutBackLeftOver,
+    /// The cgroup uses one of the programs, or Reno.
+    Use(Option<usize>),
+    UseNoMore,
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let program = || 0..PROGRAMS;
+    prop_oneof![
+        4 => (program(), any::<bool>(), prop::bool::weighted(0.8))
+            .prop_map(|(program, default, pin)| Action::Load { program, default, pin }),
+        1 => program().prop_map(Action::End),
+        2 => program().prop_map(Action::Lose),
+        3 => prop::option::weighted(0.8, program()).prop_map(Action::Unload),
+        1 => prop::option::of(program()).prop_map(Action::ChooseByHand),
+        1 => Just(Action::PutBackLeftOver),
+        2 => prop::option::of(program()).prop_map(Action::Use),
+        1 => Just(Action::UseNoMore),
+    ]
+}
+
+/// The model: what holds each program, and what is noted. The notes live in a file of their own
+/// each; here they are a chain.
+#[derive(Clone, Debug, Default)]
+struct Model {
+    held: BTreeMap<String, Held>,
+    /// What was the default before each program, as long as nobody put it back.
+    before: BTreeMap<String, String>,
+    default: String,
+    uses: Option<String>,
+}
+
+impl Model {
+    /// Ours are known as long as somebody holds them, and the kernel's own always.
+    fn is_known(&self, name: &str) -> bool {
+        ["reno", "cubic"].contains(&name) || self.held.contains_key(name)
+    }
+
+    /// The latest default that is known, from this one backwards.
+    fn latest(&self, name: &str) -> String {
+        let mut name = name;
+        while !self.is_known(name) {
+            match self.before.get(name) {
+                Some(before) => name = before,
+                None => break,
+            }
+        }
+        name.to_owned()
+    }
+
+    /// Somebody comes and finds what killed processes left.
+    fn put_back_left_over(&mut self) {
+        let default = self.latest(&self.default);
+        let before: Vec<(String, String)> = self.before.clone().into_iter().collect();
+        for (name, earlier) in before {
+            let earlier = self.latest(&earlier);
+            if self.is_known(&name) {
+                self.before.insert(name, earlier);
+            }
+        }
+        let known = self.held.clone();
+        self.before.retain(|name, _| known.contains_key(name));
+        self.default = default;
+    }
+
+    fn load(&mut self, name: &str, is_default: bool, held: Held, own: &str) {
+        self.put_back_left_over();
+        let standing = if self.is_known(&self.default) { &*self.default } else { own }.to_owned();
+        self.held.insert(name.to_owned(), held);
+        if is_default {
+            self.before.insert(name.to_owned(), standing);
+            self.default = name.to_owned();
+        }
+    }
+
+    /// One goes, and what was before it comes back, also to those that came after it.
+    fn take_out(&mut self, name: &str, own: &str) {
+        let before = self.before.get(name).map_or(own.to_owned(), |before| self.latest(before));
+        self.before.remove(name);
+        self.held.remove(name);
+        for later in self.before.values_mut().filter(|later| *later == name) {
+            later.clone_from(&before);
+        }
+        if self.default == name {
+            self.default = if self.is_known(&before) { before } else { own.to_owned() };
+        }
+    }
+
+    /// True if a program of ours is the default, and nobody holds it.
+    fn is_left_over(&self) -> bool {
+        !self.is_known(&self.default)
+    }
+
+    /// What `unload` finds; false if that is nothing.
+    fn unload(&mut self, name: Option<&str>, own: &str) -> bool {
+        let is_meant = |other: &str| name.is_none_or(|name| name == other);
+        let mut is_anything = self.uses.take_if(|algorithm| is_meant(algorithm)).is_some();
+        if self.is_left_over() && is_meant(&self.default) {
+            self.take_out(&self.default.clone(), own);
+            is_anything = true;
+        }
+        let held = self.held.iter().filter(|(name, held)| **held == Held::Pinned && is_meant(name));
+        let names: Vec<String> = held.map(|(name, _)| name.clone()).collect();
+        is_anything |= !names.is_empty();
+        // In any order: the default that comes back in the end is the same.
+        for name in names {
+            self.take_out(&name, own);
+        }
+        is_anything
+    }
+}
+
+/// The programs and the model, after each action.
+struct Run<'a> {
+    names: &'a [String],
+    /// The kernel's own default.
+    own: &'a str,
+    cgroup: &'a Path,
+    loaded: BTreeMap<usize, Loaded>,
+    model: Model,
+}
+
+impl Run<'_> {
+    fn name_or_reno(&self, program: Option<usize>) -> String {
+        program.map_or("reno".to_owned(), |program| self.names[program].clone())
+    }
+
+    fn act(&mut self, action: Action) -> Result<(), TestCaseError> {
+        match action {
+            Action::Load { program, default, pin } => self.load(program, default, pin)?,
+            Action::End(program) => {
+                let is_held = self.model.held.get(&self.names[program]) == Some(&Held::ByProcess);
+                if self.loaded.remove(&program).is_some() && is_held {
+                    self.model.take_out(&self.names[program], self.own);
+                }
+            }
+            Action::Lose(program) => self.lose(program),
+            Action::Unload(program) => {
+                let name = program.map(|program| &*self.names[program]);
+                let undone = kernel::unload(name);
+                let is_anything = self.model.unload(name, self.own);
+                prop_assert_eq!(undone.is_ok(), is_anything, "{:?}", undone);
+                if let Err(error) = undone {
+                    let is_right = matches!(error, Error::NotPinned | Error::NotPinnedBy(_));
+                    prop_assert!(is_right, "{}", error);
+                }
+            }
+            Action::ChooseByHand(program) => {
+                let name = self.name_or_reno(program);
+                if self.model.is_known(&name) {
+                    set_default(&name);
+                    self.model.default = name;
+                }
+            }
+            Action::PutBackLeftOver => {
+                kernel::put_back_left_over().expect("root");
+                self.model.put_back_left_over();
+            }
+            Action::Use(program) => {
+                let name = self.name_or_reno(program);
+                let cgroup = self.cgroup.to_owned();
+                let begun = cgroup::begin(&Use { algorithm: name.clone(), cgroup, ports: vec![] });
+                if self.model.is_known(&name)
+                    && self.model.uses.as_ref().is_none_or(|uses| *uses == name)
+                {
+                    begun.expect("it is free, or the same");
+                    self.model.uses = Some(name);
+                } else {
+                    let error = begun.expect_err("it cannot be");
+                    let is_right = matches!(error, Error::InUse { .. } | Error::NoAlgorithm { .. });
+                    prop_assert!(is_right, "{}", error);
+                }
+            }
+            Action::UseNoMore => {
+                let ended = cgroup::end(self.cgroup, None);
+                prop_assert_eq!(ended.is_ok(), self.model.uses.take().is_some(), "{:?}", ended);
+            }
+        }
+        self.compare()
+    }
+
+    fn load(&mut self, program: usize, default: bool, pin: bool) -> Result<(), TestCaseError> {
+        let name = &self.names[program];
+        if self.model.held.contains_key(name) {
+            let again = kernel::load(&Options { default, pin, ..options(name) });
+            let is_right = matches!(again, Err(Error::AlreadyLoaded(_) | Error::NameTaken(_)));
+            prop_assert!(is_right, "{:?}", again);
+            return Ok(());
+        }
+        let loaded = load(&Options { default, pin, ..options(name) });
+        let held = if pin { Held::Pinned } else { Held::ByProcess };
+        self.model.load(name, default, held, self.own);
+        if !pin {
+            self.loaded.insert(program, loaded);
+        }
+        Ok(())
+    }
+
+    fn lose(&mut self, program: usize) {
+        let name = &self.names[program];
+        if self.model.held.get(name) != Some(&Held::Pinned) {
+            return;
+        }
+        let pins = Path::new("/sys/fs/bpf/fullpipe").join(name);
+        fs::remove_dir_all(pins).expect("root removes it");
+        until(&format!("{name} is gone"), || !is_available(name));
+        self.model.held.remove(name);
+    }
+
+    fn compare(&self) -> Result<(), TestCaseError> {
+        let model = &self.model;
+        prop_assert_eq!(&default(), &model.default, "the default; {:?}", model);
+        let status = kernel::status().expect("root reads it");
+        for name in self.names {
+            let held = model.held.get(name).copied();
+            prop_assert_eq!(is_available(name), held.is_some(), "{}; {:?}", name, model);
+            let is_left = model.default == *name && held.is_none();
+            let expected = held.or(is_left.then_some(Held::ByConnections));
+            // The kernel frees one that nothing needs when it gets to it.
+            let shown = || {
+                let now = kernel::status().expect("root reads it").programs;
+                now.into_iter().find(|program| program.name == *name)
+            };
+            until(&format!("{name} is shown as {expected:?}"), || {
+                shown().map(|program| program.held) == expected
+            });
+            if let Some(program) = shown() {
+                prop_assert_eq!(program.is_default, model.default == *name, "{:?}", model);
+            }
+        }
+        let mut uses =
+            status.uses.iter().filter(|used| used.cgroup.as_deref() == Some(self.cgroup));
+        prop_assert_eq!(uses.next().map(|used| &used.algorithm), model.uses.as_ref());
+        prop_assert_eq!(uses.count(), 0);
+        Ok(())
+    }
+}
+
+fn is_available(name: &str) -> bool {
+    available().split_whitespace().any(|available| available == name)
+}
+
+fn a_drawn_lifecycle_is_as_the_model_says() {
+    apart(CloneFlags::CLONE_NEWNET, || {
+        cover("/sys/fs/bpf", "bpf");
+        let names: Vec<String> = (0..PROGRAMS).map(|n| name_of(&format!("life{n}"))).collect();
+        let cgroup = Cgroup::make("life");
+        let own = if is_available("cubic") { "cubic" } else { "reno" };
+        let cases = std::env::var("LIFECYCLES").ok().and_then(|cases| cases.parse().ok());
+        let config =
+            Config { cases: cases.unwrap_or(20), failure_persistence: None, ..Config::default() };
+        let sequences = prop::collection::vec(action(), 2..14);
+        let run = TestRunner::new(config).run(&sequences, |actions| {
+            set_default("reno");
+            let mut run = Run {
+                names: &names,
+                own,
+                cgroup: cgroup.path(),
+                loaded: BTreeMap::new(),
+                model: Model { default: "reno".to_owned(), ..Model::default() },
+            };
+            let done = actions.iter().try_for_each(|action| run.act(*action));
+            // The next one begins with nothing.
+            drop(run);
+            let _ = kernel::unload(None);
+            let _ = kernel::put_back_left_over();
+            set_default("reno");
+            until("all are gone", || !names.iter().any(|name| is_available(name)));
+            done
+        });
+        run.unwrap_or_else(|failure| panic!("{failure}"));
+    });
+}
+
+fullpipe_testkit::tests! {
+    long [Root, Kernel] a_drawn_lifecycle_is_as_the_model_says;
+}

@@ -151,6 +151,12 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// The note for the service's stop cannot be made.
+    #[error("the note of what the service loaded (RUNTIME_DIRECTORY): {source}")]
+    Service {
+        /// The system's error.
+        source: io::Error,
+    },
     /// A sysctl cannot be read or written.
     #[error("{path}: {source}")]
     Sysctl {

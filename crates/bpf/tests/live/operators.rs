@@ -3,11 +3,12 @@
 use std::fs;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::Command;
 use std::sync::Barrier;
 use std::thread;
 
 use fullpipe_bpf::kernel::{self, Error, Held, Options};
-use fullpipe_testkit::until;
+use fullpipe_testkit::{skip, until};
 use nix::sched::{CloneFlags, unshare};
 
 use crate::handshake::run;
@@ -95,6 +96,30 @@ fn two_programs_are_pinned_side_by_side() {
     });
 }
 
+/// The commands of the service, with the directory that systemd gives them.
+fn a_service_unloads_what_it_loaded_and_not_what_somebody_pinned() {
+    let Some(loader) = option_env!("CARGO_BIN_EXE_fullpipe-bbr3") else {
+        skip("it was built without the feature `loader`");
+    };
+    apart(CloneFlags::CLONE_NEWNET, move || {
+        cover("/sys/fs/bpf", "bpf");
+        let (own, by_hand) = (&*name_of("svc"), &*name_of("hand3"));
+        drop(load(&pinned(by_hand)));
+        let directory = tempfile::tempdir().expect("a directory");
+        let service = |arguments: &[&str]| {
+            let mut command = Command::new(loader);
+            command.args(arguments).env("RUNTIME_DIRECTORY", directory.path());
+            assert!(command.status().expect("it was built").success(), "{arguments:?}");
+        };
+        service(&["load", "bbr3", "--name", own]);
+        assert!(available().contains(own) && available().contains(by_hand), "{}", available());
+        service(&["unload"]);
+        assert!(!available().contains(own) && available().contains(by_hand), "{}", available());
+        service(&["unload"]);
+        unload(by_hand);
+    });
+}
+
 fn a_program_that_only_connections_hold_is_listed_until_they_close() {
     apart(CloneFlags::empty(), || {
         cover("/sys/fs/bpf", "bpf");
@@ -125,6 +150,7 @@ fn a_limit_of_none_is_refused() {
 fullpipe_testkit::tests! {
     long [Root, Kernel] a_default_that_was_set_by_hand_does_not_outlive_the_program,
         two_programs_are_pinned_side_by_side,
-        a_program_that_only_connections_hold_is_listed_until_they_close, a_limit_of_none_is_refused;
+        a_program_that_only_connections_hold_is_listed_until_they_close, a_limit_of_none_is_refused,
+        a_service_unloads_what_it_loaded_and_not_what_somebody_pinned;
     long [Root, Kernel, Ip] a_new_program_takes_the_place_of_an_earlier_default_of_its_name;
 }

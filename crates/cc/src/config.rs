@@ -477,7 +477,8 @@ pub struct Config {
     /// under a millisecond, and a receiver that reports each mark. `bbr3-linux` then answers them
     /// with its own response where min_rtt is at most 5 ms, and ignores them otherwise, `prague`
     /// by the share that is marked, and, in a build with the feature `l4s`, `bbr3` and `bbr3x` as
-    /// `bbr3-linux`, whatever min_rtt is. To the other algorithms a mark is congestion in any case.
+    /// `bbr3-linux`, whatever min_rtt is, and where the queue shows itself to be a classic one as
+    /// Reno. To the other algorithms a mark is congestion in any case.
     pub ecn: bool,
     /// The targets of `bbr-swift`. Others ignore it.
     pub swift: SwiftOptions,

@@ -27,7 +27,7 @@
 //!   Off by default: the others' ACKs then carry no receiver's delay.
 //! - `prague`: an algorithm for low-latency ECN (L4S, RFC 9330). Off by default.
 //! - `l4s`: a response of `bbr3` and `bbr3x` to low-latency ECN, where [`Config::ecn`] says that
-//!   marks mean that. Off by default.
+//!   marks mean that, and their fallback for queues whose marks do not. Off by default.
 //! - `careful-resume`: [`Config::resume`] (RFC 9959). Off by default: controllers are then smaller.
 //! - `custom`: algorithms of other crates (`CustomAlgorithm`). Needs an allocator.
 //! - `serde`: serialisation of units, configuration, decisions and snapshots. An [`Instant`] and a
@@ -45,6 +45,7 @@
         feature = "bbr3x-linux",
         feature = "bbr-swift",
         feature = "prague",
+        feature = "l4s",
         feature = "bbr1",
         feature = "cubic",
         feature = "reno"
@@ -80,6 +81,7 @@ mod bbr1;
     feature = "bbr-swift"
 ))]
 mod bbr3;
+mod classic_queue;
 mod config;
 mod conn;
 mod controller;

@@ -199,6 +199,7 @@ impl<F: Flavour> Bbr3<F> {
             self.bound_cwnd_for_model(conn);
         }
         self.bound_cwnd_for_swift(conn);
+        conn.cwnd = conn.cwnd.min(self.classic_inflight(conn));
     }
 
     /// The window grows whatever the model says: in the draft until the initial window is

@@ -90,9 +90,14 @@ impl<F: Flavour> Bbr3<F> {
 
     /// The marks of one ACK, before the rest of it is looked at.
     pub(super) fn note_marks(&mut self, marks: &Marks<'_>) {
+        if let Some(fallback) = F::fallback_mut(&mut self.own) {
+            fallback.note_marks();
+        }
+        // A classic queue's have their answer there.
+        let is_queue_classic = self.is_queue_classic();
         let Some(ecn) = F::ecn_mut(&mut self.own) else { return };
         ecn.marked = ecn.marked.saturating_add(marks.newly_marked);
-        if ecn.is_eligible {
+        if ecn.is_eligible && !is_queue_classic {
             ecn.is_in_round = true;
             let threshold = ECN_THRESH.of(marks.sample.delivered);
             ecn.is_mark_rate_too_high = marks.marked > threshold;

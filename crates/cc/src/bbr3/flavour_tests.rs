@@ -11,7 +11,7 @@ const MBIT: Rate = Rate::from_bytes_per_sec(125_000);
 const BDP: u64 = 100 * SMSS;
 
 /// A flow in ProbeBW_CRUISE that believes in 100 packets of BDP: 24 Mbit/s and 40 ms.
-fn cruising<F: Flavour>(config: &Config) -> (Bbr3<F>, Conn) {
+pub(super) fn cruising<F: Flavour>(config: &Config) -> (Bbr3<F>, Conn) {
     let mut conn = Conn::new(config, Instant::default());
     let mut bbr = Bbr3::<F>::new(&mut conn, Instant::default(), config);
     bbr.max_bw = Rate::from_volume(BDP, MS.times(40));

@@ -12,8 +12,9 @@
 //! - [`model`]: rounds, bandwidth, round-trip time, aggregation.
 //! - [`startup`]: Startup and Drain. [`probe_bw`]: the cycle of ProbeBW. [`probe_rtt`]: ProbeRTT
 //!   and the restart from idle.
-//! - [`congestion`]: what losses do to the model, and how that is undone. [`ecn`]: what marks do,
-//!   in Linux's flavour. [`swift`]: what delays do, in `bbr-swift`.
+//! - [`congestion`]: what losses do to the model, and how that is undone. [`ecn`]: what marks of
+//!   L4S do, and [`fallback`]: what those of other queues do. [`swift`]: what delays do, in
+//!   `bbr-swift`.
 //! - [`control`]: from the model to pacing rate, quantum and window.
 
 mod amended;
@@ -22,6 +23,7 @@ mod amended_tests;
 mod congestion;
 mod control;
 mod ecn;
+mod fallback;
 #[cfg(test)]
 mod flavour_tests;
 #[cfg(all(test, feature = "l4s"))]
@@ -316,6 +318,7 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
             self.renew_what_changed(conn, rs);
         }
         debug_assert!(self.control_parameters_are_current(conn), "changed without is_model_new");
+        self.follow_classic_queue(conn, rs);
         self.set_cwnd(conn, rs);
         if let Some(ecn) = F::ecn_mut(&mut self.own) {
             ecn.is_mark_rate_too_high = false;
@@ -400,7 +403,9 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
             max_bw: self.max_bw,
             bw: self.bw,
             bw_shortterm: rate(self.bw_shortterm),
-            inflight_shortterm: volume(self.inflight_shortterm.min(self.swift_inflight())),
+            inflight_shortterm: volume(
+                self.inflight_shortterm.min(self.swift_inflight()).min(self.classic_inflight(conn)),
+            ),
             inflight_longterm: volume(self.inflight_longterm),
             min_rtt: time(self.min_rtt),
             bdp: self.bdp_multiple(conn, self.bw, Gain::ONE),

@@ -2,6 +2,7 @@
 
 use crate::bbr3::amended::Amended;
 use crate::bbr3::ecn::Ecn;
+use crate::bbr3::fallback::Fallback;
 use crate::bbr3::swift::Swift;
 use crate::config::{Config, StartupGains};
 use crate::filter::{RoundMax, WindowedMax};
@@ -122,6 +123,18 @@ pub(crate) trait Flavour: Clone {
         None
     }
 
+    /// The state of the fallback for classic queues, in the flavour that has one.
+    #[inline]
+    fn fallback(_own: &Self::Own) -> Option<&Fallback> {
+        None
+    }
+
+    /// As [`Self::fallback`], to be changed.
+    #[inline]
+    fn fallback_mut(_own: &mut Self::Own) -> Option<&mut Fallback> {
+        None
+    }
+
     /// The state of the amendments, in the flavour that has them.
     #[inline]
     fn amended(_own: &Self::Own) -> Option<&Amended> {
@@ -151,26 +164,38 @@ pub(crate) trait Flavour: Clone {
 /// transport says that marks mean that.
 #[cfg(feature = "l4s")]
 mod l4s {
-    use super::{Config, Ecn};
+    use super::{Config, Ecn, Fallback};
 
-    pub(crate) type L4s = Ecn;
+    #[derive(Clone, Debug)]
+    pub(crate) struct L4s {
+        ecn: Ecn,
+        fallback: Fallback,
+    }
 
     pub(super) fn new(config: &Config) -> L4s {
-        Ecn::new(config.ecn)
+        L4s { ecn: Ecn::new(config.ecn), fallback: Fallback::new() }
     }
 
     pub(super) fn of(own: &L4s) -> Option<&Ecn> {
-        own.is_on().then_some(own)
+        own.ecn.is_on().then_some(&own.ecn)
     }
 
     pub(super) fn of_mut(own: &mut L4s) -> Option<&mut Ecn> {
-        own.is_on().then_some(own)
+        own.ecn.is_on().then_some(&mut own.ecn)
+    }
+
+    pub(super) fn fallback(own: &L4s) -> Option<&Fallback> {
+        own.ecn.is_on().then_some(&own.fallback)
+    }
+
+    pub(super) fn fallback_mut(own: &mut L4s) -> Option<&mut Fallback> {
+        own.ecn.is_on().then_some(&mut own.fallback)
     }
 }
 
 #[cfg(not(feature = "l4s"))]
 mod l4s {
-    use super::{Config, Ecn};
+    use super::{Config, Ecn, Fallback};
 
     pub(crate) type L4s = ();
 
@@ -181,6 +206,14 @@ mod l4s {
     }
 
     pub(super) const fn of_mut(_: &mut L4s) -> Option<&mut Ecn> {
+        None
+    }
+
+    pub(super) const fn fallback(_: &L4s) -> Option<&Fallback> {
+        None
+    }
+
+    pub(super) const fn fallback_mut(_: &mut L4s) -> Option<&mut Fallback> {
         None
     }
 }
@@ -239,6 +272,16 @@ impl Flavour for Draft {
     fn ecn_mut(own: &mut L4s) -> Option<&mut Ecn> {
         l4s::of_mut(own)
     }
+
+    #[inline]
+    fn fallback(own: &L4s) -> Option<&Fallback> {
+        l4s::fallback(own)
+    }
+
+    #[inline]
+    fn fallback_mut(own: &mut L4s) -> Option<&mut Fallback> {
+        l4s::fallback_mut(own)
+    }
 }
 
 /// The draft with the amendments of [`super::amended`].
@@ -263,6 +306,16 @@ impl Flavour for DraftAmended {
     #[inline]
     fn ecn_mut(own: &mut Self::Own) -> Option<&mut Ecn> {
         l4s::of_mut(&mut own.0)
+    }
+
+    #[inline]
+    fn fallback(own: &Self::Own) -> Option<&Fallback> {
+        l4s::fallback(&own.0)
+    }
+
+    #[inline]
+    fn fallback_mut(own: &mut Self::Own) -> Option<&mut Fallback> {
+        l4s::fallback_mut(&mut own.0)
     }
 
     #[inline]
@@ -516,6 +569,9 @@ pub(super) const ECN_FACTOR: u32 = ECN_UNIT / 3;
 pub(super) const ECN_THRESH: Gain = Gain::percent(50);
 /// Linux: so many rounds in succession with that much marked end Startup.
 pub(super) const ECN_FULL_ROUNDS: u32 = 2;
+/// What a marked round trip leaves of the window in a classic queue: CUBIC's factor (RFC 9438
+/// section 4.6).
+pub(super) const CLASSIC_BETA: Gain = Gain::percent(70);
 /// Linux: above this min_rtt marks are not taken for those of a low-latency network.
 pub(super) const ECN_MAX_RTT: Duration = Duration::from_millis(5);
 

@@ -46,6 +46,9 @@ impl<F: Flavour> Bbr3<F> {
         self.end_cruise_for_amendments(conn);
         self.reset_short_term_model();
         self.refill_for_swift();
+        if let Some(fallback) = F::fallback_mut(&mut self.own) {
+            fallback.begin_cycle();
+        }
         self.bw_probe_up_rounds = 0;
         self.bw_probe_up_acked = 0;
         self.prev_probe_precautionary = false;

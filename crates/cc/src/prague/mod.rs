@@ -8,21 +8,19 @@
 //!
 //! Marks have this meaning where the transport says so ([`crate::Config::ecn`]): packets leave as
 //! ECT(1), and the receiver reports each mark. Otherwise a mark is a loss, as RFC 3168 has it. A
-//! queue that marks by RFC 3168 cannot be told from another by its marks; [`classic`] tells it by
-//! the delays that come with them.
+//! queue that marks by RFC 3168 cannot be told from another by its marks; [`ClassicQueue`] tells it
+//! by the delays that come with them.
 //!
 //! Choices that the draft leaves: losses are answered as Reno does;
 //! alpha is 1 at first (RFC 8257 section 3.3), so that the first mark halves the window of slow
 //! start; slow start has HyStart++ (RFC 9406); virtual round trips count from the end of slow start
 //! on; the initial window is paced as over 25 ms.
 
-mod classic;
-
 use crate::algo::{Congestion, CongestionControl};
+use crate::classic_queue::{ClassicQueue, SURE};
 use crate::config::Config;
 use crate::conn::{Conn, INFINITE, MarksAre};
 use crate::hystart::SlowStart;
-use crate::prague::classic::ClassicQueue;
 use crate::sampler::RateSample;
 use crate::snapshot::Snapshot;
 use crate::units::{Duration, Gain, Instant, Rate, mul_div};
@@ -33,7 +31,10 @@ const LEAST_VIRTUAL_RTT: Duration = Duration::from_millis(25);
 const ALPHA_GAIN_SHIFT: u32 = 4;
 /// An alpha of one. With this many bits beyond the gain's shift one mark in a million packets
 /// counts.
-pub(crate) const ALPHA_ONE: u32 = 1 << 24;
+const ALPHA_ONE: u32 = 1 << 24;
+/// The least alpha where the queue is a classic one: 0.7 of the window stay, which is CUBIC's
+/// factor (RFC 9438 section 4.6).
+const CLASSIC_ALPHA: u32 = ALPHA_ONE / 5 * 3;
 /// The window after a loss, as Reno's (RFC 9002 appendix B.1).
 const LOSS_REDUCTION: Gain = Gain::percent(50);
 /// The longest burst, in time at the pacing rate: a quarter of a millisecond is a quarter of the
@@ -167,8 +168,9 @@ impl Prague {
     /// Multiplicative decrease: half of alpha, or what a classic queue asks for.
     #[cold]
     fn reduce(&mut self, conn: &mut Conn, now: Instant) {
-        let alpha = self.classic.at_least(self.alpha);
-        let cut = mul_div(conn.cwnd, alpha.into(), 2 * u64::from(ALPHA_ONE));
+        let least = mul_div(CLASSIC_ALPHA.into(), self.classic.certainty().into(), SURE.into());
+        let alpha = u64::from(self.alpha).max(least);
+        let cut = mul_div(conn.cwnd, alpha, 2 * u64::from(ALPHA_ONE));
         conn.cwnd = conn.cwnd.saturating_sub(cut).max(conn.min_window());
         self.slow_start.set_ssthresh(conn.cwnd);
         self.reduced = Some(Mark::now(conn, now));

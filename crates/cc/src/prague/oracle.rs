@@ -5,9 +5,9 @@ use std::boxed::Box;
 
 use proptest::prelude::*;
 
-use super::classic::ClassicQueue;
 use super::{ALPHA_ONE, Mark, Prague};
 use crate::algo::{Congestion, CongestionControl};
+use crate::classic_queue::ClassicQueue;
 use crate::config::Config;
 use crate::conn::{Conn, INFINITE, MarksAre};
 use crate::custom::CustomAlgorithm;

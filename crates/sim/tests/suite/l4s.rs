@@ -93,6 +93,38 @@ fn prague_gives_way_to_cubic_in_a_classic_queue() {
     assert!(with < without && with < 0.7, "{with}, {without}");
 }
 
+/// The same of `bbr3` and `bbr3x` beside five flows of CUBIC: from half of a fair share to two.
+#[test]
+fn bbr3_gives_way_to_cubic_in_a_classic_queue() {
+    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x] {
+        let queue = QueueConfig::CoDel(CoDelConfig::new(limit()));
+        let mut flows = vec![low_latency(algorithm, 1)];
+        flows.extend(
+            (2..7).map(|i| FlowConfig { ecn: Ecn::Ect0, ..FlowConfig::bulk(Algorithm::Cubic, i) }),
+        );
+        let (each, used) = shares(&mut sim(100, 40, queue, None, flows), 100);
+        let share = each[0] as f64 / each.iter().sum::<u64>() as f64;
+        println!("{algorithm}: {share:.3} beside five of cubic, {used:.3} used");
+        assert!((0.5 / 6.0..=2.0 / 6.0).contains(&share), "{algorithm}: {share}");
+        assert!(used >= 0.95, "{algorithm}: {used}");
+    }
+}
+
+/// Their own probes make the round trip vary, and no classic queue of one of L4S: alone behind
+/// DualPI2 they have what the rest of their response leaves them.
+#[test]
+fn bbr3_takes_no_queue_of_l4s_for_a_classic_one() {
+    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x] {
+        for mbit in [40, 120] {
+            let queue = QueueConfig::DualPi2(DualPi2Config::new(limit()));
+            let flow = vec![low_latency(algorithm, 1)];
+            let (_, used) = shares(&mut sim(mbit, 50, queue, None, flow), mbit);
+            println!("{algorithm}, {mbit} Mbit/s: {used:.3}");
+            assert!(used >= 0.8, "{algorithm}, {mbit} Mbit/s: {used}");
+        }
+    }
+}
+
 /// RFC 9000 section 13.4.2: a router that clears the field, or that writes CE into each packet's.
 /// The sender notices, its packets ask for marks no more, and it has the link as without ECN.
 #[test]

@@ -1,18 +1,17 @@
-//! The fallback for a queue that marks by RFC 3168, as packets of CUBIC or Reno want it: there a
-//! scalable sender would push those aside. Draft, "Fall-Back to Reno-Friendly Congestion Control on
-//! Classic ECN"; the passive test of Briscoe and Ahmed, "TCP Prague Fall-back on Detection of a
-//! Classic ECN AQM" (arXiv:1911.00710).
+//! The test for a queue that marks by RFC 3168, as packets of CUBIC or Reno want it: there a sender
+//! of L4S would push those aside, and RFC 9331 section 4.3 asks it to fall back. Prague's draft,
+//! "Fall-Back to Reno-Friendly Congestion Control on Classic ECN"; the passive test of Briscoe and
+//! Ahmed, "TCP Prague Fall-back on Detection of a Classic ECN AQM" (arXiv:1911.00710).
 //!
 //! A queue of L4S is short, and so the round trip is steady. A classic one is some milliseconds
-//! long and moves. Each virtual round trip with marks adds to a score, by the logarithms of the
-//! mean deviation of the round trip and of its mean above its minimum, against 750 us and 2 ms. The
-//! first may also subtract.
+//! long and moves. Each round trip with marks adds to a score, by the logarithms of the mean
+//! deviation of the round trip and of its mean above its minimum, against 750 us and 2 ms. The
+//! first may also subtract; BBR's probes want another rule ([`ClassicQueue::judge_by_mean`]).
 //!
 //! Ours: the mean and the deviation are kept in 1/2^16 ns, so that neither has to be scaled when
 //! their gain changes; logarithms are straight between powers of two, at most 0.09 too low.
 
 use crate::conn::Conn;
-use crate::prague::ALPHA_ONE;
 use crate::units::Duration;
 
 /// Deviation of the round trip that says nothing: V0.
@@ -24,6 +23,8 @@ const SCORE_ONE: i32 = 1 << 16;
 /// Up to here the queue is one of L4S; so much above, a classic one, as far again to come back.
 const L4S: i32 = 8 * SCORE_ONE;
 const CLASSIC: i32 = L4S + SCORE_ONE;
+/// The most of [`ClassicQueue::certainty`].
+pub(crate) const SURE: u32 = SCORE_ONE as u32;
 const MOST: i32 = CLASSIC + L4S;
 /// Fractional bits of the mean and the deviation, in ns. A round trip counts up to 2^47 ns, 39
 /// hours.
@@ -67,19 +68,40 @@ impl ClassicQueue {
 
     /// Once a virtual round trip that had marks.
     pub(crate) fn judge(&mut self, conn: &Conn) {
-        let Some(min_rtt) = conn.min_rtt().filter(|_| self.is_on) else { return };
-        let varies = log2(self.deviation >> FRACTION_BITS) - log2(STEADY.as_nanos());
-        let queue = Duration::from_nanos(self.mean >> FRACTION_BITS) - min_rtt;
-        let long = (log2(queue.as_nanos()) - log2(SHORT.as_nanos())).max(0);
-        self.score = (self.score + (varies + long) / 2).clamp(0, MOST);
+        if let Some((varies, queue)) = self.evidence(conn) {
+            self.add((varies + queue.max(0)) / 2);
+        }
     }
 
-    /// The alpha that the window is reduced by: at least 0.6 where the queue is a classic one, so
-    /// that 0.7 of the window stay, which is CUBIC's factor (RFC 9438 section 4.6).
-    pub(crate) fn at_least(&self, alpha: u32) -> u32 {
-        let part = (self.score.clamp(L4S, CLASSIC) - L4S) as u64;
-        let least = u64::from(ALPHA_ONE) * 3 / 5 * part / SCORE_ONE as u64;
-        alpha.max(least as u32)
+    /// As [`Self::judge`], once a round trip with marks or without, for senders whose probes make
+    /// the round trip vary in a queue of L4S too. Only a mean queue that is long adds to the score.
+    /// One of less than half of that subtracts: nobody is pushed aside in it, and a sender that has
+    /// given way may have no more marks there.
+    pub(crate) fn judge_by_mean(&mut self, conn: &Conn, is_marked: bool) {
+        let Some((varies, queue)) = self.evidence(conn) else { return };
+        let above_half = queue + SCORE_ONE;
+        if is_marked && queue > 0 {
+            self.add((varies + queue) / 2);
+        } else if above_half < 0 {
+            self.add((varies.min(0) + above_half) / 2);
+        }
+    }
+
+    /// The logarithms of the deviation and of the mean queue against what says nothing.
+    fn evidence(&self, conn: &Conn) -> Option<(i32, i32)> {
+        let min_rtt = conn.min_rtt().filter(|_| self.is_on)?;
+        let varies = log2(self.deviation >> FRACTION_BITS) - log2(STEADY.as_nanos());
+        let queue = Duration::from_nanos(self.mean >> FRACTION_BITS) - min_rtt;
+        Some((varies, log2(queue.as_nanos()) - log2(SHORT.as_nanos())))
+    }
+
+    fn add(&mut self, evidence: i32) {
+        self.score = (self.score + evidence).clamp(0, MOST);
+    }
+
+    /// How sure it is that the queue is a classic one, of [`SURE`].
+    pub(crate) fn certainty(&self) -> u32 {
+        (self.score.clamp(L4S, CLASSIC) - L4S) as u32
     }
 }
 
@@ -96,10 +118,10 @@ fn log2(x: u64) -> i32 {
     (whole << 16) as i32 + (rest as i32 - SCORE_ONE)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "prague", feature = "custom"))]
 impl ClassicQueue {
     /// The score, and the mean and the deviation in seconds.
-    pub(super) fn in_seconds(&self) -> (f64, f64, f64) {
+    pub(crate) fn in_seconds(&self) -> (f64, f64, f64) {
         let seconds = |ns: u64| ns as f64 / f64::from(1 << FRACTION_BITS) / 1e9;
         let score = f64::from(self.score) / f64::from(SCORE_ONE);
         (score, seconds(self.mean), seconds(self.deviation))
@@ -150,14 +172,35 @@ mod tests {
         assert_eq!(score_after(1_000, us(15_000), us(5_000)), MOST);
     }
 
+    /// A queue of L4S in which others probe: a mean of half a millisecond to 2, and it moves as much
+    /// as one of that mean can. A classic one needs marks to show itself.
     #[test]
-    fn a_classic_queue_takes_three_tenths_and_one_of_l4s_what_alpha_says() {
-        let mut classic = ClassicQueue::new(true);
-        assert_eq!(classic.at_least(17), 17);
-        classic.score = L4S;
-        assert_eq!(classic.at_least(17), 17);
-        classic.score = MOST;
-        assert_eq!(classic.at_least(17), ALPHA_ONE / 5 * 3);
-        assert_eq!(classic.at_least(ALPHA_ONE), ALPHA_ONE);
+    fn by_the_mean_a_queue_that_moves_is_not_enough() {
+        let ms = Duration::from_millis;
+        let mut conn = Conn::new(&Config::new(1), Instant::default());
+        let p = conn.sampler.on_sent(Instant::default(), 1_200, false, 1_200);
+        let _ = conn.sample(Instant::default() + ms(20), &p, None);
+        let after = |score, queue_us: u64, deviation, is_marked| {
+            let mean = (ms(20) + Duration::from_micros(queue_us)).as_nanos() << FRACTION_BITS;
+            let deviation = Duration::from_micros(deviation).as_nanos() << FRACTION_BITS;
+            let mut classic = ClassicQueue { is_on: true, score, mean, deviation };
+            (0..100).for_each(|_| classic.judge_by_mean(&conn, is_marked));
+            classic.score
+        };
+        for is_marked in [false, true] {
+            assert_eq!(after(0, 1_900, 3_800, is_marked), 0);
+            assert_eq!(after(MOST, 1_100, 2_200, is_marked), MOST);
+            assert_eq!(after(MOST, 500, 1_000, is_marked), 0);
+        }
+        assert_eq!(after(MOST, 10_000, 5_000, false), MOST);
+        assert_eq!(after(0, 10_000, 5_000, false), 0);
+        assert_eq!(after(0, 10_000, 5_000, true), MOST);
+    }
+
+    #[test]
+    fn it_is_sure_from_a_score_of_nine_on_and_not_at_all_up_to_eight() {
+        let of = |score| ClassicQueue { score, ..ClassicQueue::new(true) }.certainty();
+        assert_eq!([0, L4S, CLASSIC, MOST].map(of), [0, 0, SURE, SURE]);
+        assert_eq!(of(L4S + SCORE_ONE / 4), SURE / 4);
     }
 }

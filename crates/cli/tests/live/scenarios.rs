@@ -83,7 +83,13 @@ fn large_topologies_are_met() {
 /// Minutes of dozens of flows: seconds of a processor.
 fn the_limits_of_l4s_are_met() {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/l4s");
-    let files = ["beside-cubic.toml", "alone.toml", "classic-queue.toml", "changed-field.toml"];
+    let files = [
+        "beside-cubic.toml",
+        "alone.toml",
+        "classic-queue.toml",
+        "classic-queue-bbr.toml",
+        "changed-field.toml",
+    ];
     let said = run(fullpipe(&dir, &[&["run", "--json"][..], &files].concat()));
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     let said = run(fullpipe(&dir, &["run", "--json", "--backend", "tcp:user", "over-tcp.toml"]));

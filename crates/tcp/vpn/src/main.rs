@@ -2,6 +2,7 @@
 //! of a WireGuard tunnel into `fullpipe-tcp`, and go back. README.md beside this file tells how it
 //! is used.
 
+mod relay;
 mod tunnel;
 
 use std::io;
@@ -18,7 +19,7 @@ use clap::{Parser, Subcommand};
 use fullpipe_cc::Algorithm;
 use fullpipe_tcp::Config;
 use fullpipe_tcp::tokio::{Device, Stack, TcpListener, TcpStream};
-use tokio::io::copy_bidirectional;
+use relay::{Reset, relay};
 use tokio::net as kernel;
 use tun_rs::DeviceBuilder;
 use tunnel::Tunnel;
@@ -204,14 +205,14 @@ async fn user(
 
 async fn out_of_the_tunnel(listener: TcpListener, to: String) -> io::Result<()> {
     loop {
-        let (mut inner, _) = listener.accept().await?;
+        let (inner, _) = listener.accept().await?;
         let to = to.clone();
         tokio::spawn(async move {
             match kernel::TcpStream::connect(&to).await {
-                Ok(mut outer) => drop(copy_bidirectional(&mut inner, &mut outer).await),
+                Ok(outer) => relay(inner, outer).await,
                 Err(error) => {
                     eprintln!("cannot reach {to}: {error}");
-                    inner.set_zero_linger();
+                    inner.reset_on_drop();
                 }
             }
         });
@@ -226,13 +227,16 @@ async fn into_the_tunnel(
     config: Config,
 ) -> io::Result<()> {
     loop {
-        let (mut outer, _) = listener.accept().await?;
+        let (outer, _) = listener.accept().await?;
         let stack = stack.clone();
         tokio::spawn(async move {
             let from = SocketAddr::new(address, 0);
             match TcpStream::connect(&stack, from, to, &config).await {
-                Ok(mut inner) => drop(copy_bidirectional(&mut outer, &mut inner).await),
-                Err(error) => eprintln!("cannot reach {to}: {error}"),
+                Ok(inner) => relay(outer, inner).await,
+                Err(error) => {
+                    eprintln!("cannot reach {to}: {error}");
+                    outer.reset_on_drop();
+                }
             }
         });
     }

@@ -13,7 +13,8 @@ pub struct Config {
     /// Most bytes that were written and are not acknowledged. The list of the segments that are
     /// under way takes up half as much at most.
     pub send_buffer: usize,
-    /// Most bytes that were written and never sent, at least 1. Linux: TCP_NOTSENT_LOWAT.
+    /// Most bytes that were written and never sent, at least 1. Linux: TCP_NOTSENT_LOWAT. For a
+    /// peer that takes nothing they are 64 KiB at most.
     pub unsent: usize,
     /// Most bytes that arrived and were not read; the window is what is left of it. At least 1.
     /// Linux: the third number of tcp_rmem.

@@ -13,6 +13,10 @@ use crate::wire::Header;
 /// The longest that a small segment waits for more data: Linux's limit.
 const CORK_LIMIT: Duration = Duration::from_millis(200);
 
+/// Bytes that wait unsent at most for a peer that takes nothing. An application would write on for
+/// one that is gone.
+const UNSENT_FOR_SILENT: usize = 64 << 10;
+
 impl Connection {
     /// This end's address.
     pub fn local(&self) -> SocketAddr {
@@ -54,7 +58,14 @@ impl Connection {
             let most = if self.data.len() == 0 { SMALL_WINDOW } else { 0 };
             return most.min(self.data.room());
         }
-        self.data.room().min(self.config.unsent.max(1).saturating_sub(self.unsent()))
+        let silent = if self.takes_nothing() { UNSENT_FOR_SILENT } else { usize::MAX };
+        let most = self.config.unsent.max(1).min(silent);
+        self.data.room().min(most.saturating_sub(self.unsent()))
+    }
+
+    /// True if a timer has fired since the peer has acknowledged something or opened its window.
+    fn takes_nothing(&self) -> bool {
+        self.state.is_synchronized() && self.rtt.backoff() > 0
     }
 
     /// True if an application that waits to write should go on: a third of what the bounds allow is
@@ -62,7 +73,8 @@ impl Connection {
     /// [`Self::close`], too: [`Self::write`] says at once that it is not possible.
     pub fn is_writable(&self) -> bool {
         let bound = self.config.send_buffer.min(self.config.unsent.max(1));
-        let least = if self.is_memory_short { 0 } else { bound / 3 };
+        let may_be_little = self.is_memory_short || self.takes_nothing();
+        let least = if may_be_little { 0 } else { bound / 3 };
         self.state == State::Closed || self.closing || self.writable() > least
     }
 
@@ -256,6 +268,13 @@ impl Connection {
     /// [`Self::close`].
     pub fn has_undelivered(&self) -> bool {
         self.data.len() > 0 || self.closing && !self.is_delivered()
+    }
+
+    /// If something waits for the peer: the times since when it has not answered, and since when it
+    /// has acknowledged nothing.
+    pub(crate) fn undelivered_since(&self) -> Option<(Instant, Instant)> {
+        let waits = self.data.len() > 0 && self.state.is_synchronized();
+        waits.then_some((self.heard.max(self.waiting), self.waiting))
     }
 
     /// True if nothing will leave and nothing is taken in any more.

@@ -45,6 +45,8 @@ pub struct Counters {
     /// Segments with data for which there was no memory, see [`Endpoint::set_memory_limit`], and
     /// pieces of data before their turn that were thrown away for the same reason.
     pub data_dropped: u64,
+    /// Connections that were reset while memory was short, as their peers took nothing.
+    pub stalled: u64,
     /// Connections in TIME-WAIT that gave way to others.
     pub time_waits_cut: u64,
 }

@@ -347,8 +347,9 @@ impl Endpoint {
     /// # Errors
     /// As [`Connection::write`]; [`Error::Closed`] when there is no such connection.
     pub fn write(&mut self, now: Instant, handle: Handle, data: &[u8]) -> Result<usize, Error> {
-        let most = data.len().min(self.memory_room().max(SMALL_WINDOW));
         self.connection_mut(handle)?;
+        self.make_room(now);
+        let most = data.len().min(self.memory_room().max(SMALL_WINDOW));
         self.tell_of_memory(handle.index);
         let count = self.connection_mut(handle)?.write(now, &data[..most])?;
         if count > 0 {

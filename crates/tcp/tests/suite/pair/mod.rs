@@ -9,6 +9,7 @@ mod numbers;
 mod old_syn;
 mod probes;
 mod small_paths;
+mod stalled;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -289,3 +289,32 @@ fn keep_alives_leave_time_for_an_answer() {
     assert!((9_000..=10_000).contains(&ms), "{ms} ms");
     assert_eq!(probes, 9);
 }
+
+/// A peer that has answered no timeout, or keeps its window closed, has little waiting for it,
+/// whatever the application would write; one that takes something again as much as any other.
+#[test]
+fn little_waits_for_a_peer_that_takes_nothing() {
+    let data = vec![7; 1 << 20];
+    for is_closed in [false, true] {
+        let mut lab = Lab::established(&config());
+        lab.fly(10);
+        lab.after(40);
+        if is_closed {
+            lab.window = 0;
+            lab.ack(0, 10_000);
+            lab.write(1);
+        }
+        assert!(lab.tcp.writable() > data.len());
+        lab.after(3_000);
+        let mut waits = 0;
+        while let Ok(count) = lab.tcp.write(lab.now, &data) {
+            waits += count;
+        }
+        assert!((32 << 10..=64 << 10).contains(&waits), "closed {is_closed}: {waits}");
+        lab.window = u16::MAX;
+        lab.ack(0, 10_000);
+        lab.after(200);
+        lab.ack(0, lab.tcp.info().bytes_sent.min(20_000) as u32);
+        assert!(lab.tcp.writable() > data.len() && lab.tcp.is_writable(), "{:?}", lab.tcp.info());
+    }
+}

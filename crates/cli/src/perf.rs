@@ -109,6 +109,7 @@ fn transport_of(args: &Args) -> Result<Transport, Failure> {
     let settings = Settings {
         unsent: args.unsent,
         buffer: BUFFER_BYTES,
+        memory: None,
         connections: 64,
         backlog: 16,
         keep_alive: None,

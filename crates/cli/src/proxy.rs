@@ -87,6 +87,11 @@ pub(crate) struct Args {
     /// and tcp_rmem
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = buffer)]
     buffer: usize,
+    /// The most memory of all connections together with --tun, beyond 32 kB of each. From half of
+    /// it on they are slower, and those whose peers take nothing are reset.
+    /// The kernel's limit is net.ipv4.tcp_mem
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = memory)]
+    max_memory: usize,
     /// Time that --to may take to answer
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = crate::parse_timeout)]
     connect_timeout: Time,
@@ -214,6 +219,7 @@ fn transports(args: &Args) -> Result<(Transport, Transport), Failure> {
     let settings = Settings {
         unsent: args.unsent,
         buffer: args.buffer,
+        memory: Some(args.max_memory),
         connections: args.max_connections.saturating_add(BACKLOG as usize),
         backlog: BACKLOG,
         keep_alive: Some(KEEP_ALIVE),
@@ -359,6 +365,16 @@ fn connections(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..=1_000_000) => Ok(count),
         _ => Err("it is from 1 to 1000000".to_owned()),
+    }
+}
+
+/// Bytes of all connections together, of an argument.
+fn memory(text: &str) -> Result<usize, String> {
+    const LEAST: u64 = 1 << 20;
+    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+    match usize::try_from(bytes).ok().filter(|_| bytes >= LEAST) {
+        Some(bytes) => Ok(bytes),
+        None => Err("it is 1MiB at the least, like 256MB".to_owned()),
     }
 }
 

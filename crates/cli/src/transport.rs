@@ -35,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) unsent: u32,
     /// Bytes of each buffer of our TCP at most. The kernel's are the system's.
     pub(crate) buffer: usize,
+    /// Bytes of all connections of our TCP together at most.
+    pub(crate) memory: Option<usize>,
     /// Connections at one time of our TCP.
     pub(crate) connections: usize,
     /// Connections that wait to be accepted.
@@ -75,6 +77,9 @@ impl Transport {
 
     fn own(tun: &Tun, algorithm: Algorithm, settings: Settings) -> Result<Self, Failure> {
         let (stack, mtu) = tun.start(settings.connections)?;
+        if let Some(bytes) = settings.memory {
+            stack.set_memory_limit(bytes);
+        }
         let config = Config {
             algorithm,
             mtu,

@@ -22,6 +22,7 @@ fn bad_input_gets_one_line() {
         (&[&here[..], &["--cc", "nothing"]].concat(), "nothing"),
         (&[&here[..], &["--max-connections", "0"]].concat(), "from 1 to 1000000"),
         (&[&here[..], &["--buffer", "1B"]].concat(), "from 64KiB to 1GiB"),
+        (&[&here[..], &["--max-memory", "1kB"]].concat(), "1MiB at the least"),
         (&[&here[..], &["--unsent", "0B"]].concat(), "from 1B to 1GiB"),
         (&[&here[..], &["--connect-timeout", "0s"]].concat(), "more than 0"),
         (&[&here[..], &["--from", "10.9.0.2"]].concat(), "--tun"),

@@ -8,8 +8,8 @@ const INITIAL_RTO: Duration = Duration::from_secs(1);
 const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 /// The longest timeout: Linux's TCP_RTO_MAX; section 2.5 allows 60 s and more.
 pub(crate) const MAX_RTO: Duration = Duration::from_secs(120);
-/// True if an answer may have taken so long. What has waited for longer than the longest timeout was
-/// sent again meanwhile, unless the clock has jumped or the host has slept.
+/// True if an answer may have taken so long. What has waited for longer than the longest timeout
+/// was sent again meanwhile, unless the clock has jumped or the host has slept.
 pub(crate) fn is_round_trip(time: Duration) -> bool {
     time <= MAX_RTO
 }

@@ -458,8 +458,8 @@ impl Connection {
     /// NoUnsentData() is about the application. It is not the limit where data waits for the peer's
     /// window or for the list of what is under way; nor where it waits outside for room in the send
     /// buffer, which is no less the transport's than the window is. Linux marks the latter: its
-    /// buffer grows to three windows with BBR, so that it hardly happens.
-    /// A shortage of memory is a limit, as it passes: what was sent meanwhile says nothing of the path.
+    /// buffer grows to three windows with BBR, so that it hardly happens. A shortage of memory is a
+    /// limit, as it passes: what was sent meanwhile says nothing of the path.
     fn check_app_limited(&mut self) {
         let writer_waits = self.writer_waits && !self.is_memory_short;
         if !self.flight.has_lost() && !writer_waits && self.is_out_of_data() {

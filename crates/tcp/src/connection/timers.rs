@@ -192,8 +192,9 @@ impl Connection {
     }
 
     /// The timer fired for a probe of a larger size alone: it is likely too large, which is neither
-    /// congestion nor a reason to wait for longer (RFC 8899 section 3, RFC 4821 section 7.6). Its data leaves again in segments of the usual size, and if these are not acknowledged
-    /// either, the next timeout is an ordinary one.
+    /// congestion nor a reason to wait for longer (RFC 8899 section 3, RFC 4821 section 7.6). Its
+    /// data leaves again in segments of the usual size, and if these are not acknowledged either,
+    /// the next timeout is an ordinary one.
     fn lose_probe(&mut self, now: Instant) -> bool {
         let mut batch = self.cc.ack(now);
         let is_probe = self.flight.lose_first_probe(&mut batch);

@@ -28,8 +28,8 @@ impl Endpoint {
     /// alone, up to 16 kB that are not read, and what has arrived before its turn is thrown away:
     /// the peer sends it again (RFC 2018 section 8). Where that is not enough, connections are
     /// reset whose peers have not answered for ten seconds, or have acknowledged nothing for a
-    /// minute, those that hold most first: a peer that takes nothing, or that has claimed to have what it never got and is silent, would
-    /// keep all others short until its connection times out.
+    /// minute, those that hold most first: a peer that takes nothing, or that has claimed to have
+    /// what it never got and is silent, would keep all others short until its connection times out.
     pub fn set_memory_limit(&mut self, bytes: usize) {
         self.memory_limit = bytes;
         // Without a limit nothing is counted, so that what was counted before is out of date.

@@ -74,8 +74,8 @@ fn config() -> Config {
 }
 
 /// RFC 9768 section 3.2.2.5.1: whatever the batches are and whichever packets are marked, the
-/// sender hears of each mark. Where one ACK is for many packets it may hear of more, as others could
-/// have been lost (section 3.2.2.5.2).
+/// sender hears of each mark. Where one ACK is for many packets it may hear of more, as others
+/// could have been lost (section 3.2.2.5.2).
 #[test]
 fn each_mark_is_heard() {
     for batch in [1, 2, 7, 8, 16, 40, 64] {

@@ -1,5 +1,5 @@
-//! Two endpoints on a wire, mostly of 5 ms each way, that loses nothing, and what no packet of theirs may
-//! bring about.
+//! Two endpoints on a wire, mostly of 5 ms each way, that loses nothing, and what no packet of
+//! theirs may bring about.
 
 mod addresses;
 mod bandwidth;

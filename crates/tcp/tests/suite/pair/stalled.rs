@@ -101,8 +101,8 @@ impl Server {
     }
 }
 
-/// All that the connections hold keeps to the limit, and an honest client has its rate again after a
-/// while: those that take nothing are reset.
+/// All that the connections hold keeps to the limit, and an honest client has its rate again after
+/// a while: those that take nothing are reset.
 #[test]
 fn clients_that_take_nothing_do_not_starve_others() {
     for (kind, bytes, ms) in

@@ -96,6 +96,26 @@ fn two_programs_are_pinned_side_by_side() {
     });
 }
 
+/// Each was loaded while the one before it was the default.
+fn of_two_defaults_either_goes_first_and_the_one_before_both_comes_back() {
+    apart(CloneFlags::CLONE_NEWNET, || {
+        cover("/sys/fs/bpf", "bpf");
+        let [before, names @ ..] = ["order", "order1", "order2"].map(name_of);
+        // None of the kernel's own, which are what comes back where nothing is noted.
+        let _before = load(&options(&before));
+        for [first, second] in [[0, 1], [1, 0]] {
+            set_default(&before);
+            for name in &names {
+                drop(load(&Options { default: true, ..pinned(name) }));
+            }
+            unload(&names[first]);
+            assert_eq!(default(), names[second]);
+            unload(&names[second]);
+            assert_eq!(default(), before);
+        }
+    });
+}
+
 /// The commands of the service, with the directory that systemd gives them.
 fn a_service_unloads_what_it_loaded_and_not_what_somebody_pinned() {
     let Some(loader) = option_env!("CARGO_BIN_EXE_fullpipe-bbr3") else {
@@ -151,6 +171,7 @@ fullpipe_testkit::tests! {
     long [Root, Kernel] a_default_that_was_set_by_hand_does_not_outlive_the_program,
         two_programs_are_pinned_side_by_side,
         a_program_that_only_connections_hold_is_listed_until_they_close, a_limit_of_none_is_refused,
+        of_two_defaults_either_goes_first_and_the_one_before_both_comes_back,
         a_service_unloads_what_it_loaded_and_not_what_somebody_pinned;
     long [Root, Kernel, Ip] a_new_program_takes_the_place_of_an_earlier_default_of_its_name;
 }

@@ -172,8 +172,8 @@ mod tests {
         assert_eq!(score_after(1_000, us(15_000), us(5_000)), MOST);
     }
 
-    /// A queue of L4S in which others probe: a mean of half a millisecond to 2, and it moves as much
-    /// as one of that mean can. A classic one needs marks to show itself.
+    /// A queue of L4S in which others probe: a mean of half a millisecond to 2, which moves as much
+    /// as a queue of that mean can. A classic one needs marks to show itself.
     #[test]
     fn by_the_mean_a_queue_that_moves_is_not_enough() {
         let ms = Duration::from_millis;

@@ -1,11 +1,14 @@
 //! BBRv1 beside a plain model of Linux's net/ipv4/tcp_bbr.c, written by its functions, with what
 //! this crate says it does otherwise.
 
+mod estimates;
+
 use std::boxed::Box;
 use std::vec::Vec;
 
 use proptest::prelude::*;
 
+use self::estimates::{Extra, LongTerm};
 use super::window::Conservation;
 use super::{Bbr1, Conserved};
 use crate::algo::{Congestion, CongestionControl};
@@ -56,28 +59,6 @@ struct Linux {
     sample: Option<RateSample>,
 }
 
-/// lt_bw.
-#[derive(Clone, Debug)]
-struct LongTerm {
-    is_sampling: bool,
-    use_bw: bool,
-    bw: Option<u64>,
-    rtt_cnt: u32,
-    last_stamp: Instant,
-    last_delivered: u64,
-    last_lost: u64,
-}
-
-/// extra_acked.
-#[derive(Clone, Debug)]
-struct Extra {
-    acked: [u64; 2],
-    win_rtts: u32,
-    win_idx: usize,
-    epoch: Instant,
-    epoch_acked: u64,
-}
-
 fn volume(rate: u64, time: Duration) -> u64 {
     (u128::from(rate) * u128::from(time.as_nanos()) / 1_000_000_000) as u64
 }
@@ -120,22 +101,8 @@ impl Linux {
             has_counted_held_back: false,
             lost: 0,
             newly_lost: 0,
-            lt: LongTerm {
-                is_sampling: false,
-                use_bw: false,
-                bw: None,
-                rtt_cnt: 0,
-                last_stamp: now,
-                last_delivered: 0,
-                last_lost: 0,
-            },
-            aggregation: config.bbr1_ack_aggregation.then_some(Extra {
-                acked: [0; 2],
-                win_rtts: 0,
-                win_idx: 0,
-                epoch: now,
-                epoch_acked: 0,
-            }),
+            lt: LongTerm::new(now),
+            aggregation: config.bbr1_ack_aggregation.then(|| Extra::new(now)),
             sample: None,
         }
     }
@@ -214,78 +181,6 @@ impl Linux {
         self.cycle_mstamp = self.last_ack;
     }
 
-    fn lt_reset(&mut self) {
-        let last_stamp = self.lt.last_stamp;
-        self.lt = LongTerm {
-            is_sampling: false,
-            use_bw: false,
-            bw: None,
-            rtt_cnt: 0,
-            last_stamp,
-            last_delivered: 0,
-            last_lost: 0,
-        };
-    }
-
-    fn lt_start_interval(&mut self, conn: &Conn) {
-        self.lt.last_stamp = self.last_ack;
-        self.lt.last_delivered = conn.delivered();
-        self.lt.last_lost = self.lost;
-        self.lt.rtt_cnt = 0;
-    }
-
-    /// bbr_lt_bw_sampling().
-    fn lt_bw_sampling(&mut self, conn: &Conn, is_app_limited: bool) {
-        if self.lt.use_bw {
-            if self.mode == State::ProbeBw && self.round_start {
-                self.lt.rtt_cnt += 1;
-                if self.lt.rtt_cnt >= 48 {
-                    self.lt_reset();
-                    self.reset_probe_bw_mode();
-                }
-            }
-            return;
-        }
-        if !self.lt.is_sampling {
-            if self.newly_lost == 0 {
-                return;
-            }
-            self.lt_start_interval(conn);
-            self.lt.is_sampling = true;
-        }
-        if is_app_limited {
-            return self.lt_reset();
-        }
-        self.lt.rtt_cnt += u32::from(self.round_start);
-        if self.lt.rtt_cnt < 4 {
-            return;
-        }
-        if self.lt.rtt_cnt > 4 * 4 {
-            return self.lt_reset();
-        }
-        if self.newly_lost == 0 {
-            return;
-        }
-        let lost = self.lost - self.lt.last_lost;
-        let delivered = conn.delivered() - self.lt.last_delivered;
-        let time = self.last_ack.since(self.lt.last_stamp);
-        if delivered == 0 || lost < gained(50, delivered) || time < MS {
-            return;
-        }
-        let bw = Rate::from_volume(delivered, time).as_bytes_per_sec();
-        if let Some(before) = self.lt.bw {
-            let diff = bw.abs_diff(before);
-            if diff <= before / 8 || diff <= 4_000 / 8 {
-                self.lt.bw = Some(u128::midpoint(bw.into(), before.into()).max(1) as u64);
-                self.lt.use_bw = true;
-                self.lt.rtt_cnt = 0;
-                return;
-            }
-        }
-        self.lt.bw = Some(bw);
-        self.lt_start_interval(conn);
-    }
-
     /// bbr_update_bw().
     fn update_bw(&mut self, conn: &Conn, rs: &RateSample) {
         self.round_start = rs.prior_delivered >= self.next_rtt_delivered;
@@ -301,43 +196,6 @@ impl Linux {
             self.samples.retain(|(round, _)| *round >= oldest);
             self.samples.push((self.rtt_cnt, bw));
             self.max_bw = self.samples.iter().map(|(_, bw)| *bw).max().unwrap_or(0);
-        }
-    }
-
-    /// bbr_update_ack_aggregation().
-    fn update_ack_aggregation(&mut self, conn: &Conn, rs: &RateSample) {
-        let (bw, round_start) = (self.bw(), self.round_start);
-        let Some(extra) = &mut self.aggregation else { return };
-        if rs.newly_acked == 0 || rs.delivery_rate == Rate::ZERO {
-            return;
-        }
-        if round_start {
-            extra.win_rtts += 1;
-            if extra.win_rtts >= 5 {
-                extra.win_rtts = 0;
-                extra.win_idx = 1 - extra.win_idx;
-                extra.acked[extra.win_idx] = 0;
-            }
-        }
-        let mut expected = volume(bw, rs.now.since(extra.epoch));
-        let most = conn.smss << 20;
-        if extra.epoch_acked <= expected || extra.epoch_acked + rs.newly_acked >= most {
-            extra.epoch_acked = 0;
-            extra.epoch = rs.now;
-            expected = 0;
-        }
-        extra.epoch_acked += rs.newly_acked;
-        let acked = (extra.epoch_acked - expected).min(conn.cwnd);
-        extra.acked[extra.win_idx] = extra.acked[extra.win_idx].max(acked);
-    }
-
-    /// bbr_ack_aggregation_cwnd().
-    fn ack_aggregation_cwnd(&self) -> u64 {
-        match &self.aggregation {
-            Some(extra) if self.full_bw_reached => extra.acked[0]
-                .max(extra.acked[1])
-                .min(volume(self.bw(), Duration::from_millis(100))),
-            _ => 0,
         }
     }
 
@@ -559,8 +417,7 @@ impl CongestionControl for Linux {
     fn on_restart_from_idle(&mut self, conn: &mut Conn, now: Instant) {
         self.idle_restart = true;
         if let Some(extra) = &mut self.aggregation {
-            extra.epoch = now;
-            extra.epoch_acked = 0;
+            extra.begin_epoch(now);
         }
         if self.mode == State::ProbeBw {
             self.set_pacing_rate(conn, UNIT);

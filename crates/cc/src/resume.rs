@@ -12,6 +12,8 @@
 
 mod machine;
 #[cfg(test)]
+mod oracle;
+#[cfg(test)]
 mod tests;
 
 use crate::sampler::MAX_TX_IN_FLIGHT;

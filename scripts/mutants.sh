@@ -6,8 +6,9 @@
 #   scripts/mutants.sh all        # all of them: hours
 #
 # A mutant that does not compile is not viable. More survivors than 8 of 100 viable ones are a
-# failure, in a sample those beyond twice the deviation that chance gives it. Those that may survive are in .cargo/mutants.toml, with the reason of each. Runs of whole
-# files write their rows of the table in CONTRIBUTING.md. MUTANTS_SHARD=3/340 takes another sample.
+# failure, in a sample those beyond twice the deviation that chance gives it. Those that may survive
+# are in .cargo/mutants.toml, with the reason of each. Runs of whole files write their rows of the
+# table in CONTRIBUTING.md. MUTANTS_SHARD=3/340 takes another sample.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -34,10 +35,18 @@ mkdir -p "$out"
 code=0
 cargo mutants --package fullpipe-cc --output "$out" --no-shuffle --jobs 1 --colors never \
     --minimum-test-timeout 60 --timeout-multiplier 4 "${what[@]}" || code=$?
-# 2: there are survivors. 3: there were timeouts, which are caught mutants.
+# 2: there are survivors. 3: there were timeouts, which are caught mutants. 4: without a mutant.
 case $code in
     0 | 2 | 3) ;;
-    *) exit "$code" ;;
+    4)
+        echo "mutants: the tests fail without a mutant, so that nothing was tried:" >&2
+        echo "  PROPTEST_CASES=$PROPTEST_CASES cargo test -p fullpipe-cc --lib --test suite" >&2
+        exit 1
+        ;;
+    *)
+        echo "mutants: cargo-mutants ended with $code, so that nothing is known" >&2
+        exit 1
+        ;;
 esac
 
 python3 scripts/mutants.py "$out/mutants.out/outcomes.json" ${1:+CONTRIBUTING.md}

@@ -196,6 +196,18 @@ mod tests {
         if field == Field::Ect { Field::Ce } else { field }
     }
 
+    /// A field that the path clears shows in a count of ECN-capable packets, and not in one of
+    /// marks.
+    #[test]
+    fn a_count_of_marks_alone_says_nothing_of_a_field_that_is_cleared() {
+        let fails = |mut validation: EcnValidation| {
+            (1..50).for_each(|n| validation.on_ack(1, (0, 0), (n, n + 1)));
+            validation.has_failed()
+        };
+        assert!(fails(EcnValidation::default()));
+        assert!(!fails(EcnValidation::of_marks()));
+    }
+
     #[test]
     fn a_packet_that_is_not_counted_ends_it() {
         let has_failed = |cleared: u64| {

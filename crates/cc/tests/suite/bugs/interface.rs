@@ -479,6 +479,28 @@ fn every_change_of_state_is_told_once() {
     }
 }
 
+/// A probe that was lost for its size leaves the flight within a batch as it does outside of one.
+#[test]
+fn a_packet_that_is_discarded_in_a_batch_leaves_the_flight_alone() {
+    for algorithm in PACED {
+        let after = |is_in_batch: bool| {
+            let mut cc = controller(algorithm);
+            let packets = send(&mut cc, START, 3);
+            if !is_in_batch {
+                cc.on_discarded(&packets[0]);
+            }
+            let mut batch = cc.ack(START + MS.times(40));
+            if is_in_batch {
+                batch.discarded(&packets[0]);
+            }
+            batch.finish();
+            (cc.inflight(), cc.snapshot())
+        };
+        assert_eq!(after(true), after(false), "{algorithm}");
+        assert_eq!(after(true).0, 2 * SMSS, "{algorithm}");
+    }
+}
+
 #[cfg(debug_assertions)]
 mod assertions {
     use fullpipe_cc::PacketState;

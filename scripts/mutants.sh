@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Mutants of the core: does a test fail when one operator, value or function of crates/cc is changed?
 #
-#   scripts/mutants.sh            # a sample of 8, the same in each run: ./test.sh --long
+#   scripts/mutants.sh            # a sample of 3, the same in each run: ./test.sh --long
 #   scripts/mutants.sh FILE...    # all mutants of these files of crates/cc/src
 #   scripts/mutants.sh all        # all of them: hours
 #
 # A mutant that does not compile is not viable. More survivors than 8 of 100 viable ones are a
 # failure, in a sample those beyond twice the deviation that chance gives it. Those that may survive
 # are in .cargo/mutants.toml, with the reason of each. Runs of whole files write their rows of the
-# table in CONTRIBUTING.md. MUTANTS_SHARD=3/340 takes another sample.
+# table in CONTRIBUTING.md. MUTANTS_SHARD=3/875 takes another sample.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,7 +21,7 @@ cargo mutants --version 2>/dev/null | grep -qF " $version" ||
 
 what=()
 case "${1:-}" in
-    "") what=(--shard "${MUTANTS_SHARD:-0/340}" --sharding round-robin) ;;
+    "") what=(--shard "${MUTANTS_SHARD:-0/875}" --sharding round-robin) ;;
     all) ;;
     *) for file in "$@"; do what+=(--file "$file"); done ;;
 esac

@@ -189,11 +189,8 @@ impl Watched {
             // What one aggregation brings beyond the rate is no more than one ACK, and in the first
             // round trips as much as the initial window.
             let extra = self.largest_ack + self.link.rate.bytes_in(self.longest_clump);
-            // Linux rounds a window up to whole packets, at each step that it is made of.
-            let quanta = 3 * cc.send_quantum() + 14 * self.largest_packet;
-            // The shortest round trip has a packet's own time on the link in it.
-            let bdp = self.bdp + self.largest_packet;
-            let bound = 3 * bdp + extra + quanta + cc.initial_cwnd();
+            let quanta = 3 * cc.send_quantum() + 10 * self.largest_packet;
+            let bound = 3 * self.bdp + extra + quanta + cc.initial_cwnd();
             assert!(cc.cwnd() <= bound, "window {}, bound {bound}: {bbr:?}", cc.cwnd());
         }
         if let Some(saved) = cc.saved_parameters() {

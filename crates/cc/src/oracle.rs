@@ -85,6 +85,8 @@ pub(crate) enum Event {
     Pause(u64, Option<u64>),
     /// The link has one part in so many of its rate for so many ms.
     Slower(u64, u64),
+    /// The round trip is so many ms longer for so many ms.
+    Longer(u64, u64),
     /// A policer passes one part in so many of the rate, and bursts of so many packets, for so many
     /// round trips.
     Policer(u64, u64, u64),
@@ -103,6 +105,7 @@ pub(crate) fn events() -> impl Strategy<Value = Vec<Event>> {
         2 => (1u64..12_000, prop_oneof![Just(None), (1u64..10).prop_map(Some)])
             .prop_map(|(ms, part)| Event::Pause(ms, part)),
         1 => (2u64..20, 1u64..600).prop_map(|(part, ms)| Event::Slower(part, ms)),
+        1 => (1u64..100, 1u64..12_000).prop_map(|(by, ms)| Event::Longer(by, ms)),
         1 => (2u64..8, 2u64..60, 5u64..60)
             .prop_map(|(part, burst, rounds)| Event::Policer(part, burst, rounds)),
         1 => (0u64..60_000).prop_map(Event::Clump),
@@ -160,6 +163,12 @@ fn meet(link: &mut Link, event: &Event) {
             link.rate = Rate::from_bytes_per_sec(rate.as_bytes_per_sec() / part);
             link.run(MS.times(ms));
             link.rate = rate;
+        }
+        Event::Longer(by, ms) => {
+            let rtt = link.rtt;
+            link.rtt = rtt + MS.times(by);
+            link.run(MS.times(ms));
+            link.rtt = rtt;
         }
         Event::Policer(part, burst, rounds) => {
             let depth = burst * link.size;

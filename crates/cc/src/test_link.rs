@@ -142,7 +142,9 @@ impl Link {
             self.free = self.free.max(now) + self.rate.time_for(size);
         }
         let clump = self.clump.as_nanos();
-        let there = self.free.max(now) + self.rtt + self.receiver_delay;
+        // Nothing overtakes, also where the path has become shorter.
+        let before = self.flight.back().map_or(Instant::default(), |f| f.ack);
+        let there = before.max(self.free.max(now) + self.rtt + self.receiver_delay);
         let nanos = there.as_nanos().div_ceil(clump) * clump;
         let ack = Instant::from_nanos(nanos);
         self.flight.push_back(Flight { ack, packet, lost, marked });

@@ -29,6 +29,8 @@ mod flavour_tests;
 #[cfg(all(test, feature = "l4s"))]
 mod l4s_tests;
 mod model;
+#[cfg(all(test, feature = "custom"))]
+mod oracle;
 #[cfg(test)]
 mod packets_tests;
 mod params;

@@ -31,6 +31,16 @@ impl Failure {
         Self::Interrupted(format!("interrupted; {so_far}"))
     }
 
+    /// The same with more in its line.
+    pub(crate) fn and(mut self, more: &dyn fmt::Display) -> Self {
+        let (Self::BadInput(reason)
+        | Self::Run(reason)
+        | Self::Command { reason, .. }
+        | Self::Interrupted(reason)) = &mut self;
+        *reason = format!("{reason}; {more}");
+        self
+    }
+
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Run(_) => 1,

@@ -1,8 +1,10 @@
 //! `fullpipe get`: files from a server.
 
 mod connect;
+mod content_range;
 mod fields;
 mod http1;
+mod note;
 mod output;
 mod partial;
 mod progress;

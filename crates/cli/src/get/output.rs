@@ -23,6 +23,8 @@ pub(super) struct Output {
     writer: Writer,
     name: String,
     rename: Option<Rename>,
+    /// The answer brought more than it said.
+    is_too_long: bool,
 }
 
 struct Rename {
@@ -76,7 +78,7 @@ impl Output {
     }
 
     fn new(file: std::fs::File, name: String, rename: Option<Rename>) -> Self {
-        Self { writer: Writer::new(file), name, rename }
+        Self { writer: Writer::new(file), name, rename, is_too_long: false }
     }
 
     /// The output in words.
@@ -107,6 +109,11 @@ impl Output {
             }
             _ => None,
         }
+    }
+
+    /// True if a part was to stay, and the answer has nothing that tells its content.
+    pub(super) fn cannot_stay(&self) -> bool {
+        matches!(&self.rename, Some(Rename { from: From::Partial(partial), .. }) if !partial.stays())
     }
 
     /// The fields that ask for the rest of what is there.
@@ -145,17 +152,28 @@ impl Output {
         Ok(())
     }
 
-    /// Writes what is buffered of a part that stays.
+    /// Writes what is buffered of a part that stays, unless a write has failed, which is known.
     pub(super) async fn keep(&mut self) -> io::Result<()> {
-        match self.kept() {
-            Some(_) => self.writer.flush().await,
-            None => Ok(()),
+        if self.kept().is_none() || self.writer.has_failed() {
+            return Ok(());
+        }
+        match self.is_too_long.then(|| self.partial().map(|partial| partial.had())).flatten() {
+            // The answer contradicts itself: nothing of it counts.
+            Some(had) => self.writer.after_all(move |file| file.set_len(had)).await,
+            None => self.writer.flush().await,
         }
     }
 
     /// Takes bytes. True if [`write`](Self::write) is due before the next.
-    pub(super) fn push(&mut self, bytes: Bytes) -> bool {
-        self.writer.push(bytes)
+    ///
+    /// # Errors
+    /// The answer is longer than it said.
+    pub(super) fn push(&mut self, bytes: Bytes) -> Result<bool, String> {
+        let length = bytes.len() as u64;
+        let counted = self.partial().map_or(Ok(()), |partial| partial.count(length));
+        self.is_too_long |= counted.is_err();
+        counted?;
+        Ok(self.writer.push(bytes))
     }
 
     /// Writes what was taken.
@@ -168,13 +186,21 @@ impl Output {
     /// no failure.
     pub(super) async fn finish(&mut self) -> io::Result<()> {
         self.writer.flush().await?;
-        let Some(Rename { from, to }) = self.rename.take() else { return Ok(()) };
-        self.writer.after_all(std::fs::File::sync_all).await?;
-        let directory = directory_of(&to).to_owned();
-        match from {
-            From::Temporary(from) => from.persist(to).map_err(|error| error.error)?,
-            From::Partial(partial) => partial.finish(&to)?,
+        if self.rename.is_none() {
+            return Ok(());
         }
+        self.writer.after_all(std::fs::File::sync_all).await?;
+        let Some(rename) = &mut self.rename else { return Ok(()) };
+        let directory = directory_of(&rename.to).to_owned();
+        // Until it has its name, the file is what is left after a failure.
+        match &mut rename.from {
+            From::Temporary(from) => {
+                std::fs::rename(&*from, &rename.to)?;
+                from.disable_cleanup(true);
+            }
+            From::Partial(partial) => partial.finish(&rename.to)?,
+        }
+        self.rename = None;
         if let Ok(directory) = File::open(directory).await {
             let _ = directory.sync_all().await;
         }

@@ -2,20 +2,23 @@
 //! and a second file says which URL it is of, and of which content (RFC 9110 section 8.8).
 
 use std::fs::{File, Permissions};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use hyper::header::{
-    CONTENT_RANGE, DATE, ETAG, HeaderName, HeaderValue, IF_RANGE, LAST_MODIFIED, RANGE,
+    CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, HeaderName, HeaderValue, IF_RANGE, LAST_MODIFIED,
+    RANGE,
 };
 use hyper::{HeaderMap, StatusCode};
 use nix::fcntl::{Flock, FlockArg, OFlag};
-use serde::{Deserialize, Serialize};
 
-/// Most bytes of the second file, which has a URL and a tag.
-const MOST_OF_A_NOTE: u64 = 64 << 10;
+use super::content_range::{content_range, number_of};
+use super::note::Note;
+
+/// Most bytes of a tag. It is more than most servers send, and they have to take it back.
+const MOST_OF_A_VALIDATOR: usize = 256 << 10;
 /// Age from which a time of change tells the content: RFC 9110 section 8.8.2.2 demands a second of
 /// one clock, and servers may have several.
 const SETTLED: Duration = Duration::from_secs(60);
@@ -31,6 +34,8 @@ pub(super) struct Partial {
     had: u64,
     /// The length of the whole, from the answer that continues the part.
     whole: Option<u64>,
+    /// Bytes of the rest that the answer may still bring; none is a whole answer's.
+    left: Option<u64>,
     /// The version that the part is of; without it, the part is not continued and goes with this.
     validator: Option<String>,
     /// The mode of the file that it replaces. The part itself can be written in any case, or it
@@ -39,14 +44,6 @@ pub(super) struct Partial {
     /// One process at a time.
     lock: Option<Flock<File>>,
     is_done: bool,
-}
-
-/// The second file.
-#[derive(Serialize, Deserialize)]
-struct Note {
-    url: String,
-    /// The value of If-Range: a strong entity tag or a date. Without it the part is begun anew.
-    validator: Option<String>,
 }
 
 /// The place of the body of an answer.
@@ -73,7 +70,7 @@ impl Partial {
     ) -> io::Result<(Self, File)> {
         let (part, note) = (beside(path, PART), beside(path, NOTE));
         let (mut file, lock) = locked(&part)?;
-        let known = read_note(&note);
+        let known = Note::read(&note);
         if known.is_none() && file.metadata()?.len() > 0 {
             return Err(io::Error::other(format!(
                 "{} is there, and no {} says of which URL it is; move it away",
@@ -93,9 +90,9 @@ impl Partial {
         };
         file.set_len(had)?;
         let url = url.to_owned();
-        let whole = None;
+        let (whole, left, lock) = (None, None, Some(lock));
         let partial =
-            Self { part, note, url, had, whole, validator, mode, lock: Some(lock), is_done: false };
+            Self { part, note, url, had, whole, left, validator, mode, lock, is_done: false };
         Ok((partial, file))
     }
 
@@ -133,11 +130,21 @@ impl Partial {
                 let Some((from, last)) = range.bytes.filter(|(from, last)| from <= last) else {
                     return Err("the part says no range".to_owned());
                 };
-                let is_rest = range.all.is_none_or(|all| last.checked_add(1) == Some(all));
-                if from != self.had || !is_same || !is_rest {
+                let Some(whole) = last.checked_add(1) else {
+                    return Err("the part says a range that no file has".to_owned());
+                };
+                if from != self.had || !is_same || range.all.is_some_and(|all| all != whole) {
                     return Err("the part is not the one that was asked for".to_owned());
                 }
-                self.whole = last.checked_add(1);
+                let length = whole - from;
+                if headers
+                    .get_all(CONTENT_LENGTH)
+                    .iter()
+                    .any(|said| number_of(said) != Some(length))
+                {
+                    return Err("the part has another length than its range".to_owned());
+                }
+                (self.whole, self.left) = (Some(whole), Some(length));
                 Ok(Start::At(self.had))
             }
             StatusCode::RANGE_NOT_SATISFIABLE if asked => {
@@ -159,20 +166,30 @@ impl Partial {
     }
 
     fn anew(&mut self, validator: Option<String>) -> Start {
-        (self.had, self.whole, self.validator) = (0, None, validator);
+        (self.had, self.whole, self.left, self.validator) = (0, None, None, validator);
         Start::At(0)
+    }
+
+    /// Counts bytes of the answer.
+    ///
+    /// # Errors
+    /// They are more than its range has.
+    pub(super) fn count(&mut self, bytes: u64) -> Result<(), String> {
+        if let Some(left) = &mut self.left {
+            let after = left.checked_sub(bytes);
+            *left = after.ok_or("the part is longer than its range")?;
+        }
+        Ok(())
+    }
+
+    /// Bytes that were there before the answer that continues them.
+    pub(super) fn had(&self) -> u64 {
+        self.had
     }
 
     /// Says in the second file what the part is of.
     pub(super) fn note(&self) -> io::Result<()> {
-        let (url, validator) = (self.url.clone(), self.validator.clone());
-        let note = serde_json::to_vec(&Note { url, validator })?;
-        // With a rename, so that it is there whole, and no link is followed.
-        let directory = self.note.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let mut file = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))?;
-        io::Write::write_all(&mut file, &note)?;
-        file.persist(&self.note).map_err(|error| error.error)?;
-        Ok(())
+        Note { url: self.url.clone(), validator: self.validator.clone() }.write(&self.note)
     }
 
     /// True if the part stays for another time.
@@ -187,11 +204,12 @@ impl Partial {
     /// The file is complete: the part gets its name.
     ///
     /// # Errors
-    /// It is shorter than the answer said, or cannot get its name.
-    pub(super) fn finish(mut self, to: &Path) -> io::Result<()> {
+    /// It has not the length that the answer said, or cannot get its name.
+    pub(super) fn finish(&mut self, to: &Path) -> io::Result<()> {
         let length = std::fs::metadata(&self.part)?.len();
-        if self.whole.is_some_and(|whole| whole != length) {
-            return Err(io::Error::other("the rest ended before the end of the file"));
+        if let Some(whole) = self.whole.filter(|whole| *whole != length) {
+            let reason = format!("the part has {length} bytes at its end, and the file {whole}");
+            return Err(io::Error::other(reason));
         }
         if let Some(mode) = self.mode {
             std::fs::set_permissions(&self.part, Permissions::from_mode(mode))?;
@@ -262,35 +280,6 @@ fn is_named(file: &File, name: &Path) -> io::Result<bool> {
     }
 }
 
-fn read_note(path: &Path) -> Option<Note> {
-    let mut text = String::new();
-    let options = File::options().read(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path);
-    options.ok()?.take(MOST_OF_A_NOTE).read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok()
-}
-
-/// The field Content-Range (RFC 9110 section 14.4).
-struct ContentRange {
-    /// The first and the last byte, unless no range can be had.
-    bytes: Option<(u64, u64)>,
-    /// The length of all, if the server knows it.
-    all: Option<u64>,
-}
-
-/// `bytes 10-19/20` or `bytes */20`.
-fn content_range(text: &str) -> Option<ContentRange> {
-    let (range, all) = text.strip_prefix("bytes ")?.split_once('/')?;
-    let all = if all == "*" { None } else { Some(all.parse().ok()?) };
-    let bytes = match range {
-        "*" => None,
-        range => {
-            let (first, last) = range.split_once('-')?;
-            Some((first.parse().ok()?, last.parse().ok()?))
-        }
-    };
-    Some(ContentRange { bytes, all })
-}
-
 fn strong_tag(headers: &HeaderMap) -> Option<&str> {
     let tag = headers.get(ETAG)?.to_str().ok()?;
     (tag.len() > 1 && tag.starts_with('"') && tag.ends_with('"')).then_some(tag)
@@ -300,7 +289,7 @@ fn strong_tag(headers: &HeaderMap) -> Option<&str> {
 /// is old enough (RFC 9110 section 13.1.5).
 fn validator_of(headers: &HeaderMap) -> Option<String> {
     if let Some(tag) = strong_tag(headers) {
-        return Some(tag.to_owned());
+        return (tag.len() <= MOST_OF_A_VALIDATOR).then(|| tag.to_owned());
     }
     let date = |name| -> Option<SystemTime> {
         httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
@@ -366,6 +355,12 @@ mod tests {
             (part, &[(CONTENT_RANGE, "bytes 3-9/10")], None),
             (part, &[(CONTENT_RANGE, "bytes 4-8/10")], None),
             (part, &[(CONTENT_RANGE, "bytes 4-3/4")], None),
+            (part, &[(CONTENT_RANGE, "bytes 4-18446744073709551615/*")], None),
+            (part, &[(CONTENT_RANGE, "bytes 4-18446744073709551616/*")], None),
+            (part, &[(CONTENT_RANGE, "bytes +4-9/10")], None),
+            (part, &[(CONTENT_RANGE, "bytes 4-9/10"), (CONTENT_LENGTH, "6")], Some(Start::At(4))),
+            (part, &[(CONTENT_RANGE, "bytes 4-9/10"), (CONTENT_LENGTH, "7")], None),
+            (part, &[(CONTENT_RANGE, "bytes 4-9/10"), (CONTENT_LENGTH, "5")], None),
             (part, &[(CONTENT_RANGE, "bytes */10")], None),
             (part, &[(CONTENT_RANGE, "bytes 4-9/10"), (ETAG, "\"b\"")], None),
             (part, &[], None),
@@ -394,6 +389,38 @@ mod tests {
             std::fs::write(dir.path().join("f.part"), &b"abcdefghij"[..length]).expect("a file");
             assert_eq!(partial.finish(&to).is_ok(), is_whole, "{length}");
             assert_eq!(to.exists(), is_whole, "{length}");
+        }
+    }
+
+    #[test]
+    fn more_than_the_range_has_is_not_counted() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut partial = partial(dir.path());
+        let rest = headers(&[(CONTENT_RANGE, "bytes 4-9/10")]);
+        assert_eq!(partial.start(Some((StatusCode::PARTIAL_CONTENT, &rest))), Ok(Start::At(4)));
+        assert_eq!((partial.count(4), partial.count(2)), (Ok(()), Ok(())));
+        assert_eq!(partial.count(1), Err("the part is longer than its range".to_owned()));
+        // A whole answer says no range.
+        assert_eq!(partial.start(Some((StatusCode::OK, &headers(&[])))), Ok(Start::At(0)));
+        assert_eq!(partial.count(1_000), Ok(()));
+    }
+
+    /// A note with the longest tag that is taken is read again.
+    #[test]
+    fn a_note_can_be_read_whatever_is_in_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (path, url) = (dir.path().join("f"), format!("https://a/{}", "x".repeat(100_000)));
+        let long = format!("\"{}\"", "\\".repeat(MOST_OF_A_VALIDATOR - 2));
+        for (tag, stays) in [(&*long, true), (&*format!("\"x{}", &long[1..]), false)] {
+            let (mut partial, _file) = Partial::open(&path, &url, None).expect("a part");
+            let whole = headers(&[(ETAG, tag)]);
+            assert_eq!(partial.start(Some((StatusCode::OK, &whole))), Ok(Start::At(0)));
+            assert_eq!(partial.stays(), stays);
+            partial.note().expect("a note");
+            std::fs::write(dir.path().join("f.part"), "abcd").expect("a file");
+            drop(partial);
+            let (partial, _file) = Partial::open(&path, &url, None).expect("a part");
+            assert_eq!(partial.fields().len(), if stays { 2 } else { 0 });
         }
     }
 
@@ -471,7 +498,7 @@ mod tests {
             std::fs::metadata(path).expect("a file").permissions().mode() & 0o777
         });
         let read_only = Permissions::from_mode(0o440);
-        let (partial, _file) =
+        let (mut partial, _file) =
             Partial::open(&path, "https://a/f", Some(read_only)).expect("a part");
         assert_eq!(mode(partial.part()), 0o640);
         std::fs::write(partial.part(), "abcd").expect("it can be written");

@@ -1,5 +1,6 @@
 //! One file: from the request to its name on the disk.
 
+use std::fmt::Display;
 use std::future::{Future, poll_fn};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -126,12 +127,11 @@ impl Transfer {
         let seconds = match outcome {
             Ok(seconds) => seconds,
             Err(failure) => {
-                let kept = output.keep().await;
-                let failure = add_what_is_left(failure, &output, bytes);
-                return Err(match kept {
+                let failure = match output.keep().await {
                     Ok(()) => failure,
-                    Err(error) => cannot_write(&output, &error),
-                });
+                    Err(error) => failure.and(&cannot_write(&output, &error)),
+                };
+                return Err(failure.and(&what_is_left(&output, bytes)));
             }
         };
         let mbit = bytes as f64 * 8e-6 / seconds.max(1e-9);
@@ -150,7 +150,8 @@ impl Transfer {
         bytes: &mut u64,
     ) -> Result<f64, Failure> {
         let start = Instant::now();
-        let cannot_fetch = |error| Failure::run(format!("cannot fetch {}: {error}", target.path));
+        let cannot_fetch =
+            |why: &dyn Display| Failure::run(format!("cannot fetch {}: {why}", target.path));
         let Some(mut found) = self.find(server, target, output).await? else {
             output.finish().await.map_err(|error| cannot_write(output, &error))?;
             return Ok(start.elapsed().as_secs_f64());
@@ -177,13 +178,13 @@ impl Transfer {
                     found = again;
                     continue;
                 }
-                Err(error) => return Err(cannot_fetch(error)),
+                Err(error) => return Err(cannot_fetch(&error)),
             };
             if self.key_update.swap(false, Ordering::Relaxed) {
                 found.server(server).update_keys();
             }
             let length = chunk.len() as u64;
-            if output.push(chunk) {
+            if output.push(chunk).map_err(|why| cannot_fetch(&why))? {
                 output.write().await.map_err(|error| cannot_write(output, &error))?;
             }
             *bytes += length;
@@ -292,22 +293,20 @@ fn cannot_write(output: &Output, error: &std::io::Error) -> Failure {
 }
 
 /// The part of the file that stays after a failure: nothing, or what went to a place that keeps it.
-fn add_what_is_left(failure: Failure, output: &Output, bytes: u64) -> Failure {
-    let left = match (bytes, output.vanishes()) {
-        (1.., false) if output.kept().is_some() => {
-            let part = output.kept().unwrap_or(Path::new(""));
-            format!("the {bytes} bytes that had arrived are in {part:?} for --continue")
+fn what_is_left(output: &Output, bytes: u64) -> String {
+    let kept = output.kept();
+    let length = kept.and_then(|part| std::fs::metadata(part).ok()).map_or(0, |part| part.len());
+    match (kept, bytes) {
+        // An earlier run may have brought some of them.
+        (Some(part), _) if length > 0 => format!("{length} bytes are in {part:?} for --continue"),
+        (Some(_), _) | (None, 0) => "nothing was written".to_owned(),
+        (None, _) if output.cannot_stay() => {
+            let why = "the answer has no strong ETag and no date to continue by";
+            format!("the {bytes} bytes that had arrived were removed: {why}")
         }
-        (0, _) => "nothing was written".to_owned(),
-        (_, true) => format!("the {bytes} bytes that had arrived were removed"),
-        (_, false) => format!("{bytes} bytes had arrived for {}", output.name()),
-    };
-    match failure {
-        Failure::Command { reason, code } => {
-            Failure::Command { reason: format!("{reason}; {left}"), code }
+        (None, _) if output.vanishes() => {
+            format!("the {bytes} bytes that had arrived were removed")
         }
-        Failure::BadInput(reason) => Failure::BadInput(format!("{reason}; {left}")),
-        Failure::Run(reason) => Failure::Run(format!("{reason}; {left}")),
-        Failure::Interrupted(reason) => Failure::Interrupted(format!("{reason}; {left}")),
+        (None, _) => format!("{bytes} bytes had arrived for {}", output.name()),
     }
 }

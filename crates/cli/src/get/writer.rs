@@ -20,21 +20,16 @@ pub(super) struct Writer {
     /// The bytes that were not handed over yet.
     pieces: Vec<Bytes>,
     bytes: usize,
-    /// A write failed: nothing that comes after it is written, or the file would have a hole.
-    has_failed: bool,
+    /// The reason of the write that failed: nothing that comes after it is written, or the file
+    /// would have a hole.
+    failed: Option<Reason>,
     /// The hand-over that is under way.
     writing: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Writer {
     pub(super) fn new(file: File) -> Self {
-        Self {
-            file: Arc::new(file),
-            pieces: Vec::new(),
-            bytes: 0,
-            has_failed: false,
-            writing: None,
-        }
+        Self { file: Arc::new(file), pieces: Vec::new(), bytes: 0, failed: None, writing: None }
     }
 
     /// Takes bytes for the file. True if a hand-over is due before the next.
@@ -63,9 +58,9 @@ impl Writer {
     /// Lets what was taken be written. An error may be of what was handed over before.
     pub(super) async fn hand_over(&mut self) -> io::Result<()> {
         self.wait().await?;
-        if self.has_failed {
+        if let Some(reason) = &self.failed {
             self.pieces.clear();
-            return Err(io::Error::other("an earlier write failed"));
+            return Err(reason.error());
         }
         if self.pieces.is_empty() {
             return Ok(());
@@ -83,8 +78,37 @@ impl Writer {
         // Not before: whoever stops to wait may come again.
         self.writing = None;
         let written = written.unwrap_or_else(|error| Err(error.into()));
-        self.has_failed |= written.is_err();
+        if let Err(error) = &written {
+            self.failed.get_or_insert_with(|| Reason::of(error));
+        }
         written
+    }
+
+    /// True if a write failed, so that no more can be written.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+}
+
+/// The reason of an error that is told more than once.
+enum Reason {
+    Os(i32),
+    Other(io::ErrorKind, String),
+}
+
+impl Reason {
+    fn of(error: &io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(code) => Self::Os(code),
+            None => Self::Other(error.kind(), error.to_string()),
+        }
+    }
+
+    fn error(&self) -> io::Error {
+        match self {
+            Self::Os(code) => io::Error::from_raw_os_error(*code),
+            Self::Other(kind, text) => io::Error::new(*kind, text.clone()),
+        }
     }
 }
 
@@ -134,10 +158,11 @@ mod tests {
         writer.push(Bytes::from_static(b"lost"));
         writer.hand_over().await.expect("it is under way");
         writer.push(Bytes::from_static(b"behind"));
-        assert!(writer.hand_over().await.is_err());
+        let full = std::io::ErrorKind::StorageFull;
+        assert_eq!(writer.hand_over().await.expect_err("no room").kind(), full);
         let file = File::options().write(true).open(place.path()).expect("the file");
         writer.file = Arc::new(file);
-        assert!(writer.flush().await.is_err());
+        assert_eq!(writer.flush().await.expect_err("a failure before").kind(), full);
         assert!(std::fs::read(place.path()).expect("the file").is_empty());
     }
 

@@ -171,6 +171,88 @@ fn a_part_is_continued_over_http_3() {
     }
 }
 
+/// A limit to the size of files stands for a disk without room: a user may set it.
+fn a_part_that_has_no_room_says_so_and_is_continued() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let body = "0123456789".repeat(500);
+    let limited = |command: &str, argument: &str| {
+        let script = format!("trap '' XFSZ; ulimit -f 2; exec {command}");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_fullpipe"), argument]);
+        command.current_dir(dir.path());
+        run(command)
+    };
+    // Blocks of a shell have 512 or 1024 bytes.
+    limited("head -c 5000 /dev/zero > \"$1\"", "probe");
+    let room = std::fs::metadata(dir.path().join("probe")).expect("a file").len() as usize;
+    assert!(room < 5000, "a limit that counts");
+    let range = format!("content-range: bytes {room}-4999/5000\r\n");
+    let server = Scripted::start(&[
+        &answer("200 OK", "etag: \"a\"\r\n", &body),
+        &answer("206 Partial Content", &range, &body[room..]),
+    ]);
+    let url = server.url("/f");
+    let said = limited("\"$0\" get -C \"$1\"", &url);
+    assert_eq!((said.code, said.stderr.lines().count()), (Some(1), 1), "{}", said.stderr);
+    let reason = "cannot write to \"f\": File too large";
+    let kept = format!("{room} bytes are in \"f.part\" for --continue");
+    assert!(said.stderr.contains(reason) && said.stderr.contains(&kept), "{}", said.stderr);
+    let said = get(dir.path(), &["-C", &url]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert_eq!(std::fs::read_to_string(dir.path().join("f")).expect("a file"), body);
+}
+
+/// Nothing of what was there is lost to an answer that contradicts itself.
+fn an_answer_that_contradicts_itself_continues_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let long_tag = format!("\"{}\"", "x".repeat(70_000));
+    let head = |tag: &str, range: &str, length: &str| {
+        let range = format!("content-range: bytes {range}\r\n");
+        format!(
+            "HTTP/1.1 206 Partial Content\r\nconnection: close\r\netag: {tag}\r\n{range}{length}\r\n"
+        )
+    };
+    for (tag, rest, reason) in [
+        (
+            "\"a\"",
+            head("\"a\"", "5-18446744073709551615/*", "content-length: 5\r\n"),
+            "no file has",
+        ),
+        (
+            "\"a\"",
+            head("\"a\"", "5-9/10", "content-length: 8\r\n"),
+            "another length than its range",
+        ),
+        ("\"a\"", head("\"a\"", "5-6/7", ""), "longer than its range"),
+        ("\"a\"", head("\"a\"", "5-99/100", ""), "10 bytes at its end, and the file 100"),
+        (&*long_tag, head(&long_tag, "5-9/10", ""), ""),
+    ] {
+        let cut = format!("HTTP/1.1 200 OK\r\ncontent-length: 10\r\netag: {tag}\r\n\r\nabcde");
+        let server = Scripted::start(&[&cut, &format!("{rest}fghij")]);
+        let url = server.url("/f");
+        let said = get(dir.path(), &["-C", &url]);
+        assert_eq!(said.code, Some(1), "{}", said.stderr);
+        let said = get(dir.path(), &["-C", &url]);
+        let file = dir.path().join("f");
+        if reason.is_empty() {
+            assert_eq!(said.code, Some(0), "{}", said.stderr);
+            assert_eq!(std::fs::read_to_string(file).expect("a file"), "abcdefghij");
+            assert!(server.asked()[1].contains(&format!("if-range: {tag}\r\n")), "the same tag");
+            continue;
+        }
+        assert_eq!((said.code, said.stderr.lines().count()), (Some(1), 1), "{}", said.stderr);
+        assert!(said.stderr.contains(reason), "{}", said.stderr);
+        assert!(!file.exists(), "{}", said.stderr);
+        let part = std::fs::read_to_string(dir.path().join("f.part")).expect("a part");
+        // What came of a range that is too short for its file is a part as any other.
+        let expected = if reason.contains("100") { "abcdefghij" } else { "abcde" };
+        assert_eq!(part, expected, "{}", said.stderr);
+        let kept = format!("{} bytes are in \"f.part\" for --continue", part.len());
+        assert!(said.stderr.contains(&kept), "{}", said.stderr);
+        std::fs::remove_file(dir.path().join("f.part")).expect("it is there");
+    }
+}
+
 fn a_server_that_comes_late_is_tried_again() {
     let dir = tempfile::tempdir().expect("a directory");
     // A port on which nobody listens for now.
@@ -211,6 +293,8 @@ fullpipe_testkit::tests! {
         redirects_have_an_end_and_lead_to_no_file,
         a_part_is_continued_unless_the_file_was_changed,
         a_part_is_continued_over_http_3,
+        a_part_that_has_no_room_says_so_and_is_continued,
+        an_answer_that_contradicts_itself_continues_nothing,
         a_server_that_comes_late_is_tried_again,
         switches_that_fit_nothing_are_bad_input;
 }

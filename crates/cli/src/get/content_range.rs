@@ -1,0 +1,34 @@
+//! The range of an answer that is a part (RFC 9110 section 14.4).
+
+use hyper::header::HeaderValue;
+
+/// The field Content-Range (RFC 9110 section 14.4).
+pub(super) struct ContentRange {
+    /// The first and the last byte, unless no range can be had.
+    pub(super) bytes: Option<(u64, u64)>,
+    /// The length of all, if the server knows it.
+    pub(super) all: Option<u64>,
+}
+
+/// `bytes 10-19/20` or `bytes */20`.
+pub(super) fn content_range(text: &str) -> Option<ContentRange> {
+    let (range, all) = text.strip_prefix("bytes ")?.split_once('/')?;
+    let all = if all == "*" { None } else { Some(number(all)?) };
+    let bytes = match range {
+        "*" => None,
+        range => {
+            let (first, last) = range.split_once('-')?;
+            Some((number(first)?, number(last)?))
+        }
+    };
+    Some(ContentRange { bytes, all })
+}
+
+/// Digits alone: the standard library takes a sign as well.
+fn number(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+pub(super) fn number_of(value: &HeaderValue) -> Option<u64> {
+    number(value.to_str().ok()?)
+}

@@ -1,0 +1,40 @@
+//! The file beside a part that says which URL it is of, and of which content.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use nix::fcntl::OFlag;
+use serde::{Deserialize, Serialize};
+
+/// Most bytes of the second file: in JSON each byte of a tag may be two, and Linux bounds a URL, as
+/// it does each argument, to 128 KiB.
+const MOST_OF_A_NOTE: u64 = 1 << 20;
+/// What it says.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Note {
+    pub(super) url: String,
+    /// The value of If-Range: a strong entity tag or a date. Without it the part is begun anew.
+    pub(super) validator: Option<String>,
+}
+
+impl Note {
+    /// The note at this place, if there is one of this program.
+    pub(super) fn read(path: &Path) -> Option<Self> {
+        let mut text = String::new();
+        let options = File::options().read(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path);
+        options.ok()?.take(MOST_OF_A_NOTE).read_to_string(&mut text).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+        let text = serde_json::to_vec(self)?;
+        // With a rename, so that it is there whole, and no link is followed.
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let mut file = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))?;
+        file.write_all(&text)?;
+        file.persist(path).map_err(|error| error.error)?;
+        Ok(())
+    }
+}

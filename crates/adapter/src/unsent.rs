@@ -28,9 +28,14 @@ impl Unsent {
         Writer(self.clone())
     }
 
+    /// Writers that have data.
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// True if no writer has data.
     pub fn is_none(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0
+        self.count() == 0
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) enum SendError {
     Read(std::io::Error),
     /// The file has fewer bytes than when it was opened.
     CutOff,
-    /// The peer took nothing, on any stream of its connection, for as long as it may.
+    /// The peer took nothing of it for as long as it may.
     Stalled,
     /// The peer stopped it, or is gone.
     Write(WriteError),
@@ -49,34 +49,70 @@ pub(crate) struct Sending<'a> {
     sent: &'a mut u64,
 }
 
-/// Ends a wait when nothing was taken of the whole connection for a time.
+/// Ends a wait when nothing of a stream was taken for a time. A stream without credit of its own is
+/// not woken. One that waits for room on its connection is, together with all others there, which
+/// may take the room before it; so it goes on as long as the peer takes a packet for each of them.
 struct Stall {
     timer: Pin<Box<Sleep>>,
     timeout: Duration,
-    /// Bytes that noq had taken of all streams when the timer was set.
-    taken: u64,
+    since: Taken,
+    /// It was woken since then, and found no room.
+    in_vain: bool,
+}
+
+/// Bytes that noq had taken at one moment.
+#[derive(Clone, Copy)]
+struct Taken {
+    of_stream: u64,
+    of_all: u64,
 }
 
 impl Stall {
-    fn new(timeout: Duration, window: &Window) -> Self {
+    fn new(timeout: Duration, since: Taken) -> Self {
         let timer = Box::pin(tokio::time::sleep(timeout));
-        Self { timer, timeout, taken: window.taken() }
+        Self { timer, timeout, since, in_vain: false }
+    }
+
+    fn begin(&mut self, now: Taken) {
+        (self.since, self.in_vain) = (now, false);
+        self.timer.as_mut().reset(Instant::now() + self.timeout);
+    }
+
+    /// True if the stream may wait for another timeout.
+    fn goes_on(&self, now: Taken, streams: u64) -> bool {
+        let of_all = now.of_all - self.since.of_all;
+        now.of_stream > self.since.of_stream
+            || self.in_vain && of_all >= streams * KEPT_BYTES as u64
     }
 
     /// The result of `action`, or `None` if nothing was taken for a time of one to two timeouts.
-    async fn unless<T>(&mut self, window: &Window, action: impl Future<Output = T>) -> Option<T> {
+    /// `of_stream` is what was taken of the stream, which only the action changes.
+    async fn unless<T>(
+        &mut self,
+        of_stream: u64,
+        window: &Window,
+        action: impl Future<Output = T>,
+    ) -> Option<T> {
+        let taken = || Taken { of_stream, of_all: window.taken() };
         let mut action = pin!(action);
+        let mut waits = false;
         poll_fn(|cx| {
             if let Poll::Ready(output) = action.as_mut().poll(cx) {
                 return Poll::Ready(Some(output));
             }
+            if !waits && self.timer.deadline() <= Instant::now() {
+                // The time before the wait was not the peer's.
+                self.begin(taken());
+            }
             while self.timer.as_mut().poll(cx).is_ready() {
-                if window.taken() == self.taken {
+                if !self.goes_on(taken(), window.bodies()) {
                     return Poll::Ready(None);
                 }
-                self.taken = window.taken();
-                self.timer.as_mut().reset(Instant::now() + self.timeout);
+                self.begin(taken());
+                waits = false;
             }
+            self.in_vain |= waits;
+            waits = true;
             Poll::Pending
         })
         .await
@@ -84,14 +120,15 @@ impl Stall {
 }
 
 impl<'a> Sending<'a> {
-    /// `stall_timeout` bounds the time in which the peer takes nothing at all.
+    /// `stall_timeout` bounds the time in which the peer takes nothing of it.
     pub(crate) fn new(
         stream: &'a mut SendStream,
         window: &'a Window,
         stall_timeout: Duration,
         sent: &'a mut u64,
     ) -> Self {
-        let stall = Stall::new(stall_timeout, window);
+        let since = Taken { of_stream: *sent, of_all: window.taken() };
+        let stall = Stall::new(stall_timeout, since);
         Self { stream, window, writer: window.writer(), stall, sent }
     }
 
@@ -191,11 +228,11 @@ impl<'a> Sending<'a> {
         Ok(whole - bytes.len())
     }
 
-    /// Writes all of it, and waits for that as long as the peer takes anything of the connection.
+    /// Writes all of it, and waits for that as long as the peer may let it wait.
     async fn write(&mut self, mut bytes: &[u8]) -> Result<(), SendError> {
         while !bytes.is_empty() {
-            let (stall, window) = (&mut self.stall, self.window);
-            let written = stall.unless(window, self.stream.write(bytes)).await;
+            let (stall, window, sent) = (&mut self.stall, self.window, *self.sent);
+            let written = stall.unless(sent, window, self.stream.write(bytes)).await;
             let taken = written.ok_or(SendError::Stalled)?.map_err(SendError::Write)?;
             self.count(taken);
             bytes = &bytes[taken..];
@@ -208,8 +245,9 @@ impl<'a> Sending<'a> {
         let mut chunks = [chunk];
         let mut rest = &mut chunks[..];
         while !rest.is_empty() {
-            let (stall, window) = (&mut self.stall, self.window);
-            let written = stall.unless(window, self.stream.write_many_chunks(&mut rest)).await;
+            let (stall, window, sent) = (&mut self.stall, self.window, *self.sent);
+            let written =
+                stall.unless(sent, window, self.stream.write_many_chunks(&mut rest)).await;
             let taken = written.ok_or(SendError::Stalled)?.map_err(SendError::Write)?;
             self.count(taken);
         }

@@ -76,6 +76,11 @@ impl Window {
         self.unsent.writer()
     }
 
+    /// Streams that have a body to write.
+    pub(crate) fn bodies(&self) -> u64 {
+        self.unsent.count() as u64
+    }
+
     /// The congestion window. A controller that is new, of another path, hears of the writers.
     fn look_at_controller(&self) -> u64 {
         let Some(controller) = self.connection.congestion_state(PathId::ZERO) else { return 0 };

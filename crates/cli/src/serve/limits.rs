@@ -25,7 +25,7 @@ pub(super) struct LimitArgs {
     #[arg(long, value_name = "COUNT")]
     max_tcp_connections: Option<usize>,
     /// Connections at one time from one IPv4 address or one /64 of IPv6, over QUIC and as many over
-    /// TCP; twice as many from one /48 [default: 512]
+    /// TCP; twice as many from one /48 [default: a quarter of all, at most 512]
     #[arg(long, value_name = "COUNT")]
     max_per_address: Option<usize>,
     /// Handshakes at one time with clients whose address is not validated; further ones must first
@@ -39,6 +39,10 @@ pub(super) struct LimitArgs {
     /// process may open less]
     #[arg(long, value_name = "COUNT")]
     max_files: Option<usize>,
+    /// Files open at one time for the clients at one IPv4 address or in one /64 of IPv6; twice as
+    /// many for one /48 [default: a quarter of --max-files]
+    #[arg(long, value_name = "COUNT")]
+    max_files_per_address: Option<usize>,
     /// Bytes written and not acknowledged, of all connections together, beyond 256 kB of each
     /// [default: 1GiB]
     #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
@@ -82,7 +86,8 @@ impl LimitArgs {
         } else {
             set(&mut limits.tcp_connections, self.max_tcp_connections);
         }
-        set(&mut limits.per_address, self.max_per_address);
+        limits.per_address = self.max_per_address;
+        limits.files_per_address = self.max_files_per_address;
         set(&mut limits.connections, self.max_connections);
         set(&mut limits.unvalidated_handshakes, self.retry_above);
         set(&mut limits.requests, self.max_requests);

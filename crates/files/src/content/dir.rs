@@ -4,10 +4,11 @@
 //! symbolic link is followed.
 
 use std::fs::File;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use nix::errno::Errno;
 #[cfg(any(test, not(target_os = "linux")))]
@@ -17,27 +18,23 @@ use nix::fcntl::{OFlag, open};
 use nix::fcntl::{OpenHow, ResolveFlag, openat2};
 use nix::sys::stat::Mode;
 use percent_encoding::percent_decode_str;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use super::Body;
-use crate::ServeError;
+use super::descriptors::{Descriptor, Descriptors};
 use crate::hq::Refusal;
+use crate::{Limits, ServeError};
 
 /// Largest number of attempts to resolve a name. openat2 fails with EAGAIN if a directory was
 /// renamed meanwhile.
 const ATTEMPTS: usize = 16;
-/// Longest wait of a request for a descriptor before it is refused: the duration of a burst of
-/// small files.
-const WAIT_FOR_DESCRIPTOR: Duration = Duration::from_secs(5);
 /// Calls to the file system at one time.
 const AT_ONCE: usize = 16;
 
-/// An open directory, and how many files under it may be open at once.
+/// An open directory, and the descriptors for files under it.
 pub(crate) struct Directory {
     root: Arc<OwnedFd>,
-    open_files: Arc<Semaphore>,
-    /// The most of them at one time.
-    most: usize,
+    descriptors: Descriptors,
     disk: Disk,
 }
 
@@ -52,7 +49,7 @@ pub(crate) struct OpenFile {
     /// Of the whole file.
     pub(crate) stamp: Stamp,
     pub(crate) disk: Disk,
-    _descriptor: OwnedSemaphorePermit,
+    _descriptor: Descriptor,
 }
 
 /// A stamp that tells a file's content from that of another one, or from its own at another time.
@@ -88,7 +85,7 @@ impl Disk {
 
 impl Directory {
     /// Opens the directory itself. What it names must be a directory that can be read.
-    pub(crate) fn open(dir: &Path, open_files: usize) -> Result<Self, ServeError> {
+    pub(crate) fn open(dir: &Path, limits: &Limits) -> Result<Self, ServeError> {
         let error = |source| ServeError::Directory { path: dir.to_owned(), source };
         // Listed once, because whoever starts the server should hear now that the directory cannot
         // be read.
@@ -97,28 +94,24 @@ impl Directory {
         let root = open(dir, flags, Mode::empty()).map_err(|errno| error(errno.into()))?;
         // A kernel before 5.6 has no openat2, and a sandbox may forbid it.
         open_below(&root, Path::new("."), OFlag::O_RDONLY).map_err(|errno| error(errno.into()))?;
-        let (most, open_files) = (open_files, Arc::new(Semaphore::new(open_files)));
-        Ok(Self { root: Arc::new(root), open_files, most, disk: Disk::new() })
+        let descriptors = Descriptors::new(limits.open_files, limits.files_per_address);
+        Ok(Self { root: Arc::new(root), descriptors, disk: Disk::new() })
     }
 
     /// Files that are open now.
     pub(super) fn open_files(&self) -> usize {
-        self.most.saturating_sub(self.open_files.available_permits())
+        self.descriptors.in_use()
     }
 
     /// Opens the regular file that `path`, percent-encoded as in a request, names.
-    pub(crate) async fn find(&self, path: &str) -> Result<Body, Refusal> {
+    pub(crate) async fn find(&self, path: &str, client: IpAddr) -> Result<Body, Refusal> {
         let relative = relative_path(path)?;
-        let permit = self.open_files.clone().acquire_owned();
-        let permit = match tokio::time::timeout(WAIT_FOR_DESCRIPTOR, permit).await {
-            Ok(Ok(permit)) => permit,
-            Ok(Err(_)) | Err(_) => return Err(Refusal::Unavailable),
-        };
+        let descriptor = self.descriptors.get(client).await.ok_or(Refusal::Unavailable)?;
         let root = self.root.clone();
         let opened = self.disk.run(move || open_regular(&root, &relative)).await;
         let (file, stamp) = opened.ok_or(Refusal::Internal)??;
         let (file, disk, bytes) = (Arc::new(file), self.disk.clone(), stamp.bytes);
-        Ok(Body::File(OpenFile { file, bytes, from: 0, stamp, disk, _descriptor: permit }))
+        Ok(Body::File(OpenFile { file, bytes, from: 0, stamp, disk, _descriptor: descriptor }))
     }
 }
 

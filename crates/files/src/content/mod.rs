@@ -1,15 +1,17 @@
 //! Content of a server: the files under one directory, or data without a file.
 
+mod descriptors;
 mod dir;
 mod read;
 mod send;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use dir::{Directory, Disk, OpenFile};
 
-use crate::ServeError;
 use crate::hq::Refusal;
+use crate::{Limits, ServeError};
 
 pub(crate) use dir::Stamp;
 pub(crate) use read::read;
@@ -73,10 +75,9 @@ impl Body {
 }
 
 impl Source {
-    /// `open_files` bounds the files that are open at one time.
-    pub(crate) fn new(content: Content, open_files: usize) -> Result<Self, ServeError> {
+    pub(crate) fn new(content: Content, limits: &Limits) -> Result<Self, ServeError> {
         match content {
-            Content::Dir(dir) => Directory::open(&dir, open_files).map(Self::Directory),
+            Content::Dir(dir) => Directory::open(&dir, limits).map(Self::Directory),
             Content::Bulk => Ok(Self::Bulk),
         }
     }
@@ -89,9 +90,10 @@ impl Source {
         }
     }
 
-    pub(crate) async fn open(&self, path: &str) -> Result<Body, Refusal> {
+    /// What `path` names, for the client at this address.
+    pub(crate) async fn open(&self, path: &str, client: IpAddr) -> Result<Body, Refusal> {
         match self {
-            Self::Directory(directory) => directory.find(path).await,
+            Self::Directory(directory) => directory.find(path, client).await,
             Self::Bulk => bulk_length(path).map(|bytes| Body::Bulk { bytes }),
         }
     }

@@ -14,6 +14,7 @@ mod net;
 mod noise;
 mod server;
 mod session;
+mod stalled;
 
 use std::net::SocketAddr;
 use std::sync::Once;

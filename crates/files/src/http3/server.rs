@@ -136,7 +136,7 @@ async fn answer(
         stream.stop_sending(Code::H3_MESSAGE_ERROR);
         return shared.reset(&asked, 400, &malformed);
     }
-    let (response, body) = respond(&request, shared).await;
+    let (response, body) = respond(&request, peer.ip(), shared).await;
     let (code, sent) = (response.status(), send_head(&mut stream, response));
     let status = code.as_u16();
     match tokio::time::timeout(shared.limits.stall_timeout, sent).await {
@@ -151,8 +151,16 @@ async fn answer(
     if bytes > 0 {
         // One DATA frame holds all of it (RFC 9114 section 7.2.1).
         let header = [&[0][..], &var_int(bytes)].concat();
-        if let Err(error) = send.write_all(&header).await {
-            return shared.answered(&asked, status, 0, &error.into());
+        let written = send.write_all(&header);
+        let outcome = match tokio::time::timeout(shared.limits.stall_timeout, written).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.into()),
+            Err(_) => Some(Outcome::Stalled),
+        };
+        if let Some(outcome) = outcome {
+            // That it was closed before is no news.
+            let _ = send.reset(reset_code(Refusal::Timeout));
+            return shared.answered(&asked, status, 0, &outcome);
         }
     }
     if has_body(code) {

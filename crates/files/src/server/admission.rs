@@ -1,11 +1,15 @@
 //! Admission of connections and handshakes.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Limits;
+use super::network::{Network, share_of};
+
+/// Connections of one address, however many places there are.
+const MOST_PER_ADDRESS: usize = 512;
 
 /// Counts the connections and the handshakes of a server.
 #[derive(Debug)]
@@ -48,12 +52,16 @@ pub(super) struct HandshakeSlot(Arc<Admission>);
 
 impl Admission {
     pub(super) fn new(limits: &Limits) -> Arc<Self> {
-        let places =
-            |most| Places { most, per_address: limits.per_address, taken: Mutex::default() };
+        let places = |most| {
+            let per_address = limits.per_address.unwrap_or(share_of(most).min(MOST_PER_ADDRESS));
+            Places { most, per_address, taken: Mutex::default() }
+        };
+        let quic = places(limits.connections);
         Arc::new(Self {
-            quic: places(limits.connections),
+            // Anybody can begin these in the name of an address, which keeps half of its places.
+            unvalidated: limits.unvalidated_handshakes.min(quic.per_address / 2),
+            quic,
             tcp: places(limits.tcp_connections),
-            unvalidated: limits.unvalidated_handshakes,
             handshakes: AtomicUsize::new(0),
         })
     }
@@ -96,43 +104,6 @@ impl Admission {
     }
 }
 
-/// A /48 of IPv6 may have this many times the places of one address.
-const ADDRESSES_OF_A_SITE: usize = 2;
-
-/// The addresses that one client has to itself: an IPv4 address, or the /64 of an IPv6 one, within
-/// which a host can have any address (RFC 7136, RFC 8981). A site has a /48 at most (RFC 6177),
-/// which is 65,536 of these.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Network {
-    V4(Ipv4Addr),
-    V6([u16; 4]),
-    Site([u16; 3]),
-}
-
-impl Network {
-    pub(super) fn of(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            IpAddr::V4(v4) => Self::V4(v4),
-            IpAddr::V6(v6) => match v6.segments() {
-                // NAT64 with the well-known prefix (RFC 6052 section 2.1) and 6to4 (RFC 3056
-                // section 2): behind each IPv4 address is somebody else.
-                [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
-                    Self::V4(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)))
-                }
-                [a, b, c, d, ..] => Self::V6([a, b, c, d]),
-            },
-        }
-    }
-
-    /// The site around a network.
-    fn site(self) -> Option<Self> {
-        match self {
-            Self::V6([a, b, c, _]) => Some(Self::Site([a, b, c])),
-            Self::V4(_) | Self::Site(_) => None,
-        }
-    }
-}
-
 /// The places of one transport.
 #[derive(Debug)]
 struct Places {
@@ -154,14 +125,14 @@ impl Places {
 
     fn take(&self, from: Network) -> bool {
         let mut taken = self.taken();
-        let of = |network: &Network| taken.by.get(network).copied().unwrap_or(0);
-        let per_site = self.per_address.saturating_mul(ADDRESSES_OF_A_SITE);
-        let free = taken.all < self.most
-            && of(&from) < self.per_address
-            && from.site().is_none_or(|site| of(&site) < per_site);
+        let has_room = |network: Network| {
+            let own = taken.by.get(&network).copied().unwrap_or(0);
+            own < network.most(self.per_address)
+        };
+        let free = taken.all < self.most && from.with_site().all(has_room);
         if free {
             taken.all += 1;
-            for network in [Some(from), from.site()].into_iter().flatten() {
+            for network in from.with_site() {
                 *taken.by.entry(network).or_default() += 1;
             }
         }
@@ -171,7 +142,7 @@ impl Places {
     fn give_back(&self, from: Network) {
         let mut taken = self.taken();
         taken.all = taken.all.saturating_sub(1);
-        for network in [Some(from), from.site()].into_iter().flatten() {
+        for network in from.with_site() {
             match taken.by.get_mut(&network) {
                 Some(own) if *own > 1 => *own -= 1,
                 _ => drop(taken.by.remove(&network)),
@@ -202,11 +173,16 @@ impl Drop for HandshakeSlot {
 mod tests {
     use super::*;
 
-    const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
     #[test]
     fn beyond_the_limits_there_is_first_a_retry_and_then_a_refusal() {
-        let limits = Limits { connections: 3, unvalidated_handshakes: 2, ..Limits::default() };
+        let limits = Limits {
+            connections: 3,
+            per_address: Some(4),
+            unvalidated_handshakes: 2,
+            ..Limits::default()
+        };
         let admission = Admission::new(&limits);
         let first = admission.decide(ADDRESS, false);
         assert!(matches!(&first, AdmissionDecision::Accept(_, Some(_))));
@@ -233,8 +209,12 @@ mod tests {
 
     #[test]
     fn neither_a_transport_nor_an_address_takes_the_places_of_others() {
-        let limits =
-            Limits { connections: 4, tcp_connections: 3, per_address: 2, ..Limits::default() };
+        let limits = Limits {
+            connections: 4,
+            tcp_connections: 3,
+            per_address: Some(2),
+            ..Limits::default()
+        };
         let admission = Admission::new(&limits);
         let address = |text: &str| text.parse::<IpAddr>().expect("an address");
         let tcp = |text| admission.admit_tcp(address(text));
@@ -264,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_48_has_the_places_of_two_addresses() {
-        let limits = Limits { connections: 100, per_address: 3, ..Limits::default() };
+        let limits = Limits { connections: 100, per_address: Some(3), ..Limits::default() };
         let admission = Admission::new(&limits);
         let take = |text: &str| match admission.decide(text.parse().expect("an address"), true) {
             AdmissionDecision::Accept(slot, _) => Some(slot),
@@ -280,17 +260,46 @@ mod tests {
         assert_eq!(admission.quic.taken().by.len(), 2, "nothing is kept of who is gone");
     }
 
-    /// RFC 6052 section 2.4 and RFC 3056 section 2, with 192.0.2.33.
     #[test]
-    fn an_address_of_ipv4_is_the_same_behind_nat64_and_6to4() {
-        let of = |text: &str| Network::of(text.parse().expect("an address"));
-        let v4 = of("192.0.2.33");
-        for same in
-            ["::ffff:192.0.2.33", "64:ff9b::192.0.2.33", "2002:c000:221::1", "2002:c000:221:7::9"]
+    fn an_address_has_a_quarter_of_the_places_however_few_there_are() {
+        for (connections, address, site) in
+            [(1, 1, 1), (3, 1, 2), (100, 25, 50), (512, 128, 256), (10_000, 512, 1024)]
         {
-            assert_eq!(of(same), v4, "{same}");
+            let limits = Limits { connections, tcp_connections: connections, ..Limits::default() };
+            let admission = Admission::new(&limits);
+            let quic = |from: IpAddr| match admission.decide(from, true) {
+                AdmissionDecision::Accept(slot, _) => Some(slot),
+                _ => None,
+            };
+            let own: Vec<_> = (0..connections).map_while(|_| quic(ADDRESS)).collect();
+            assert_eq!(own.len(), address, "of {connections} over QUIC");
+            let own: Vec<_> =
+                (0..connections).map_while(|_| admission.admit_tcp(ADDRESS)).collect();
+            assert_eq!(own.len(), address, "of {connections} over TCP");
+            let admission = Admission::new(&limits);
+            let in_site = |number: usize| {
+                let from = format!("2001:db8:1:{number:x}::1").parse().expect("an address");
+                admission.admit_tcp(from)
+            };
+            let own: Vec<_> = (0..connections).map_while(in_site).collect();
+            assert_eq!(own.len(), site, "of {connections} in a /48");
         }
-        assert_ne!(of("64:ff9b::192.0.2.34"), v4);
-        assert_ne!(of("64:ff9b:1::192.0.2.33"), v4, "a prefix of some network's own");
+    }
+
+    #[test]
+    fn handshakes_in_somebodys_name_leave_half_of_its_places() {
+        let limits = Limits { connections: 40, ..Limits::default() };
+        let admission = Admission::new(&limits);
+        let mut begun = Vec::new();
+        while let AdmissionDecision::Accept(slot, handshake) = admission.decide(ADDRESS, false) {
+            begun.push((slot, handshake));
+        }
+        assert_eq!(begun.len(), 5);
+        let validated = |_| match admission.decide(ADDRESS, true) {
+            AdmissionDecision::Accept(slot, _) => Some(slot),
+            _ => None,
+        };
+        let own: Vec<_> = (0..10).map_while(validated).collect();
+        assert_eq!(own.len(), 5);
     }
 }

@@ -42,7 +42,7 @@ pub(super) async fn answer(
     let line = String::from_utf8_lossy(&request);
     asked.read_line(line.trim_end());
     let body = match request_path(&request) {
-        Ok(path) => shared.source.open(path).await,
+        Ok(path) => shared.source.open(path, peer.ip()).await,
         Err(refusal) => Err(refusal),
     };
     let body = match body {

@@ -1,6 +1,7 @@
 //! The meaning of a request, whichever version of HTTP carries it (RFC 9110): method, range,
 //! status.
 
+use std::net::IpAddr;
 use std::time::SystemTime;
 
 use http::header::{
@@ -17,14 +18,18 @@ use crate::content::Body;
 use crate::hq::Refusal;
 
 /// The header of the answer to a request, and its body. The body of the request counts for nothing.
-pub(crate) async fn respond<T>(request: &Request<T>, shared: &Shared) -> (Response<()>, Body) {
-    let (mut response, body) = answer(request, shared).await;
+pub(crate) async fn respond<T>(
+    request: &Request<T>,
+    client: IpAddr,
+    shared: &Shared,
+) -> (Response<()>, Body) {
+    let (mut response, body) = answer(request, client, shared).await;
     // RFC 9110 section 6.6.1.
     insert(&mut response, DATE, &httpdate::fmt_http_date(SystemTime::now()));
     (response, body)
 }
 
-async fn answer<T>(request: &Request<T>, shared: &Shared) -> (Response<()>, Body) {
+async fn answer<T>(request: &Request<T>, client: IpAddr, shared: &Shared) -> (Response<()>, Body) {
     let get = match *request.method() {
         Method::GET => true,
         Method::HEAD => false,
@@ -36,7 +41,7 @@ async fn answer<T>(request: &Request<T>, shared: &Shared) -> (Response<()>, Body
     };
     let opened = match shared.is_ending() {
         true => Err(Refusal::Unavailable),
-        false => shared.source.open(request.uri().path()).await,
+        false => shared.source.open(request.uri().path(), client).await,
     };
     let body = match opened {
         Ok(body) => body,

@@ -126,7 +126,7 @@ async fn answer(peer: SocketAddr, request: &Request<Incoming>, shared: &Arc<Shar
         shared.refused(&asked, head.status().as_u16(), &"no Host, or more than one");
         return head;
     }
-    let (head, body) = respond(request, shared).await;
+    let (head, body) = respond(request, peer.ip(), shared).await;
     let status = head.status();
     if !has_body(status) {
         shared.refused(&asked, status.as_u16(), &status);

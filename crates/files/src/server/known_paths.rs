@@ -10,7 +10,7 @@ use lru::LruCache;
 use noq::Connection;
 use noq_proto::PathId;
 
-use super::admission::Network;
+use super::network::Network;
 
 /// The most paths; beyond them the one that was not used for longest is forgotten. Each takes about
 /// 100 bytes.

@@ -25,12 +25,13 @@ pub struct Limits {
     pub tcp_connections: usize,
     /// Connections at one time from one IPv4 address, or from one /64 of IPv6, over QUIC and as
     /// many over TCP; a /48 may have twice as many. An address of NAT64's well-known prefix or of
-    /// 6to4 counts as the IPv4 address in it. The limit should be more than
-    /// `unvalidated_handshakes`, which anybody can begin in somebody else's name.
-    pub per_address: usize,
+    /// 6to4 counts as the IPv4 address in it. `None`: a quarter of the places of each transport, but
+    /// no more than 512.
+    pub per_address: Option<usize>,
     /// Handshakes of clients that have not shown that they receive at their address. Further ones
     /// must first return the token of a Retry (RFC 9000 section 8.1.2), for which the server keeps
-    /// nothing. 0: all of them.
+    /// nothing. 0: all of them. Anybody can begin them in somebody else's name, so there are no
+    /// more than half of the places of one address.
     pub unvalidated_handshakes: usize,
     /// Longest duration of a handshake.
     pub handshake_timeout: Duration,
@@ -38,7 +39,8 @@ pub struct Limits {
     pub requests: u32,
     /// Longest time for a request to arrive, from its first byte.
     pub request_timeout: Duration,
-    /// Longest time for which a client may take none of the data that is being sent to it.
+    /// Longest time for which a client may take nothing of an answer. An answer that waits for
+    /// others on its connection goes on while the client takes 1200 bytes for each of them.
     pub stall_timeout: Duration,
     /// Bytes that were written and are not acknowledged, of all connections together. Each has 256
     /// kB of its own; what it needs beyond to fill its path comes from here, and a connection that
@@ -47,6 +49,9 @@ pub struct Limits {
     /// Files open at one time. Further requests wait, and are refused as unavailable after five
     /// seconds.
     pub open_files: usize,
+    /// Of them, those of the clients at one address, which is as with connections; a /48 may have
+    /// twice as many. `None`: a quarter.
+    pub files_per_address: Option<usize>,
     /// Log lines a second about requests; about refused and failed ones a tenth of it. The others
     /// are counted.
     pub log_lines: u32,
@@ -57,7 +62,7 @@ impl Default for Limits {
         Self {
             connections: 4096,
             tcp_connections: 1024,
-            per_address: 512,
+            per_address: None,
             unvalidated_handshakes: 64,
             handshake_timeout: Duration::from_secs(20),
             requests: 100,
@@ -65,6 +70,7 @@ impl Default for Limits {
             stall_timeout: Duration::from_secs(120),
             send_memory: 1 << 30,
             open_files: open_files(),
+            files_per_address: None,
             log_lines: 1000,
         }
     }

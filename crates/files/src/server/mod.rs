@@ -13,6 +13,7 @@ mod known_paths;
 mod lanes;
 mod limits;
 mod log;
+mod network;
 mod range;
 mod record;
 mod stall_timeout;
@@ -34,6 +35,7 @@ pub(crate) use connection::Shared;
 pub(crate) use connection_set::ConnectionGuard;
 pub(crate) use http::{has_body, respond};
 pub use limits::Limits;
+pub(crate) use network::{Network, share_of};
 pub(crate) use record::Asked;
 pub use record::{OnRequest, RequestRecord};
 pub use stats::ServerStats;
@@ -222,7 +224,7 @@ impl Server {
         options: ServerOptions,
     ) -> Result<Self, ServeError> {
         let limits = options.limits;
-        let source = Source::new(content, limits.open_files)?;
+        let source = Source::new(content, &limits)?;
         let address = socket.local_addr().map_err(ServeError::Socket)?;
         let secret = options.secret.map_or_else(Secret::random, Ok).map_err(ServeError::Secret)?;
         let keys = secret.at(address);

@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 async fn a_connection_beyond_the_limit_is_refused_until_another_one_ends() {
     let mut options = ServerOptions::default();
     options.limits.connections = 3;
+    options.limits.per_address = Some(3);
     let (server, verify) = start(Content::Bulk, options);
     let connect =
         || Client::connect(server.local_addr(), "localhost", &verify, ClientOptions::default());
@@ -60,7 +61,7 @@ async fn neither_tcp_nor_one_host_takes_all_places() {
     let mut options = ServerOptions::default();
     options.limits.connections = 3;
     options.limits.tcp_connections = 3;
-    options.limits.per_address = 2;
+    options.limits.per_address = Some(2);
     let (server, verify) = start(Content::Bulk, options);
     let server = Arc::new(server);
     let mut open = Vec::new();

@@ -120,7 +120,7 @@ async fn two_thousand_handshakes_leave_nothing_behind() {
     let mut options = ServerOptions::default();
     // A close right behind the handshake often goes unseen, and the connection stays until it is
     // idle for too long.
-    options.limits.per_address = 2001;
+    options.limits.per_address = Some(2001);
     let (server, verify) = start(Content::Bulk, options);
     let address = server.local_addr();
     let descriptors = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);

@@ -29,7 +29,7 @@ pub use fullpipe_noq_repairs::{
 };
 pub use hq::{ALPN, MAX_REQUEST_BYTES, Refusal};
 pub use http;
-pub use log::Escaped;
+pub use log::{Escaped, is_plain};
 pub use noq;
 pub use secret::Secret;
 pub use server::{

@@ -44,11 +44,21 @@ impl fmt::Write for Bounded<'_, '_> {
     }
 }
 
-/// True if a character shows as itself and moves nothing: no control character (C0, C1), no line or
-/// paragraph separator, and none of Unicode's marks of direction.
-fn is_plain(c: char) -> bool {
+/// True if a character shows as itself and moves nothing: no control character (C0, DEL, C1), no
+/// line or paragraph separator, none of Unicode's marks of direction and of annotation, and no tag.
+pub fn is_plain(c: char) -> bool {
     !c.is_control()
-        && !matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+        && !matches!(
+            c,
+            '\u{61c}'
+                | '\u{200e}'
+                | '\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2066}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
 }
 
 /// Lets a number of lines through a second, and counts the others.
@@ -106,6 +116,7 @@ mod tests {
             ("\x1b[2J\x1b]0;title\x07", "\\u{1b}[2J\\u{1b}]0;title\\u{7}"),
             ("\u{9b}31m\u{2028}\u{202e}", "\\u{9b}31m\\u{2028}\\u{202e}"),
             ("\0\x7f", "\\u{0}\\u{7f}"),
+            ("\u{61c}\u{2067}\u{e0041}", "\\u{61c}\\u{2067}\\u{e0041}"),
         ] {
             assert_eq!(Escaped(raw).to_string(), shown);
         }

@@ -89,7 +89,8 @@ pub(crate) struct Args {
     #[arg(long)]
     no_resumption: bool,
     /// Begin a connection over QUIC with what an earlier one to the same address had, for so long
-    /// after its end: Careful Resume (RFC 9959); not with noq's own algorithms
+    /// after its end: Careful Resume (RFC 9959); not with noq's own algorithms. A client that moves
+    /// to --preferred-address begins as usual there
     #[arg(long, value_name = "TIME", value_parser = crate::parse_timeout)]
     careful_resume: Option<fullpipe_cc::Duration>,
     /// Write the qlog of each connection into DIR; each takes a descriptor

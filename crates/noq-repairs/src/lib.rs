@@ -15,6 +15,7 @@ pub use amplification::{AmplificationLimit, Peer};
 pub use l4s::l4s_client;
 pub use layer::on_handshake;
 pub use preferred::client::PreferredAddressMigration;
+pub use preferred::server::client_address;
 pub use preferred::{NoPreferredAddress, PreferredAddress};
 pub use sockets::{client_socket, server_socket};
 pub use version::{

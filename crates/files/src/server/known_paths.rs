@@ -1,11 +1,12 @@
 //! Careful Resume (RFC 9959): what connections left of the paths to their clients.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fullpipe_noq::{NoqController, ResumePhase, SavedParameters};
+use fullpipe_noq_repairs::client_address;
 use lru::LruCache;
 use noq::Connection;
 use noq_proto::PathId;
@@ -97,18 +98,35 @@ impl Taken {
     }
 
     /// The connection is over: its parameters are those of the path now.
-    pub(super) fn end(mut self, connection: &Connection, now: Instant) {
+    pub(super) fn end(self, connection: &Connection, now: Instant) {
         let controller = connection.congestion_state(PathId::ZERO);
         let ours = controller.and_then(|ours| ours.into_any().downcast::<NoqController>().ok());
+        let measured = ours.map(|ours| {
+            // A jump that has not arrived proves nothing.
+            let is_unproven =
+                ours.resume_phase().is_some_and(|phase| phase != ResumePhase::Reconnaissance);
+            (ours.saved_parameters(), ours.saved_parameters_failed() || is_unproven)
+        });
         let path = connection.path(PathId::ZERO);
-        let remote = path.and_then(|path| path.remote_address().ok());
-        match (ours, remote) {
-            (Some(ours), Some(remote)) if Network::of(remote.ip()) == self.client => {
-                // A jump that has not arrived proves nothing.
-                let is_unproven =
-                    ours.resume_phase().is_some_and(|phase| phase != ResumePhase::Reconnaissance);
-                let has_failed = ours.saved_parameters_failed() || is_unproven;
-                self.learn(ours.saved_parameters(), has_failed, now);
+        self.over(measured, path.and_then(|path| path.remote_address().ok()), now);
+    }
+
+    /// What the path to this address had, as noq knows it, and whether it did not carry what it
+    /// began with.
+    fn over(
+        mut self,
+        measured: Option<(Option<SavedParameters>, bool)>,
+        remote: Option<SocketAddr>,
+        now: Instant,
+    ) {
+        match (measured, remote.map(client_address)) {
+            (Some((own, has_failed)), Some((remote, has_moved)))
+                if Network::of(remote.ip()) == self.client =>
+            {
+                // At a preferred address of the server's the controller is another one, which does
+                // not know whether the first path carried what it began with.
+                let is_unknown = has_moved && self.known.is_some();
+                self.learn(own, has_failed || is_unknown, now);
             }
             // The client has moved, and its model is of another path.
             _ => self.left = None,
@@ -178,6 +196,25 @@ mod tests {
         assert_eq!(known(&paths, A, at(70)), Some(1000));
         assert_eq!(known(&paths, A, at(71)), None);
         assert_eq!(known(&paths, A, at(20)), None, "it was forgotten");
+    }
+
+    #[test]
+    fn an_entry_is_the_clients_at_whichever_address_of_the_server_it_ends() {
+        let now = Instant::now();
+        let paths = KnownPaths::new(Duration::from_secs(60));
+        let address = |text: &str| Some(text.parse::<SocketAddr>().expect(text));
+        // As noq knows a client at a preferred address.
+        let (own, moved) = (address("192.0.2.1:7"), address("[4000::ffff:c000:201]:7"));
+        paths.take(A, now).over(Some((Some(parameters(1000)), false)), moved, now);
+        assert_eq!(known(&paths, A, now), Some(1000));
+        // It began with it, moved, and was too short to measure anything.
+        paths.take(A, now).over(Some((Some(parameters(1000)), false)), own, now);
+        paths.take(A, now).over(Some((None, false)), moved, now);
+        assert_eq!(known(&paths, A, now), None);
+        // It moved itself.
+        let other = address("192.0.2.2:7");
+        paths.take(A, now).over(Some((Some(parameters(1000)), false)), other, now);
+        assert_eq!((known(&paths, A, now), known(&paths, B, now)), (None, None));
     }
 
     #[test]

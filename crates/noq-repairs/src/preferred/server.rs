@@ -59,6 +59,12 @@ fn unmarked(address: SocketAddr) -> Option<SocketAddr> {
     })
 }
 
+/// The address of a client, and whether it has moved to a preferred address of the server's, by the
+/// address that noq knows it by.
+pub fn client_address(known: SocketAddr) -> (SocketAddr, bool) {
+    unmarked(known).map_or((known, false), |client| (client, true))
+}
+
 /// A server's own socket together with those of its preferred addresses.
 pub(crate) fn all_in_one(
     own: Box<dyn AsyncUdpSocket>,
@@ -201,6 +207,8 @@ mod tests {
             let client: SocketAddr = client.parse().expect(client);
             assert_eq!(unmarked(client), None, "{client}");
             assert_eq!(unmarked(marked(client)), Some(client));
+            assert_eq!(client_address(marked(client)), (client, true));
+            assert_eq!(client_address(client), (client, false));
         }
         let mapped = "[::ffff:192.0.2.1]:1".parse().expect("an address");
         assert_eq!(unmarked(marked(mapped)), Some("192.0.2.1:1".parse().expect("an address")));

@@ -25,8 +25,8 @@ const BYTES: usize = 400_000;
 const MOST_GROWTH: u64 = 40_000_000;
 
 /// A server on a network of its own, and the connections that it has taken.
-struct Attacked {
-    net: Net,
+pub(super) struct Attacked {
+    pub(super) net: Net,
     server: Server,
     verify: Verify,
     taken: Arc<Mutex<Vec<Connection>>>,
@@ -34,7 +34,7 @@ struct Attacked {
 }
 
 impl Attacked {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let net = Net::new(target());
         let tls = ServerTls::self_signed(&["localhost"]).expect("a certificate");
         let verify = Verify::Certificates(tls.certificates().to_vec());
@@ -51,7 +51,7 @@ impl Attacked {
 
     /// A connected client, and the server's end of it. The flood, if there is one, fills its
     /// packets of data from now on.
-    async fn client(&self, alpn: Alpn, flood: Option<Flood>) -> Client {
+    pub(super) async fn client(&self, alpn: Alpn, flood: Option<Flood>) -> Client {
         let sessions = Arc::new(Sessions::new());
         let crypto = Verify::Insecure.crypto(Cipher::Any, alpn, QuicVersions::V1, sessions);
         let inner: Arc<dyn noq::crypto::ClientConfig> = Arc::new(crypto.expect("TLS"));
@@ -89,7 +89,7 @@ impl Attacked {
     }
 
     /// An honest client is served after all this, nothing panicked, and little memory was taken.
-    async fn is_well(&self, before: (usize, u64)) {
+    pub(super) async fn is_well(&self, before: (usize, u64)) {
         fetch(&self.net, &self.verify, Alpn::H3, 1024).await;
         fetch(&self.net, &self.verify, Alpn::HqInterop, 1025).await;
         assert_eq!(panics(), before.0);
@@ -102,10 +102,10 @@ impl Attacked {
 }
 
 /// Both ends of a connection.
-struct Client {
-    _endpoint: Endpoint,
-    connection: Connection,
-    server: Connection,
+pub(super) struct Client {
+    pub(super) _endpoint: Endpoint,
+    pub(super) connection: Connection,
+    pub(super) server: Connection,
 }
 
 /// As many frames as there is room for, and PADDING. A packet without room for one stays as it is.
@@ -152,7 +152,7 @@ async fn pour(connection: &Connection) {
 }
 
 /// Waits until something is so.
-async fn until(what: &str, happened: impl Fn() -> bool) {
+pub(super) async fn until(what: &str, happened: impl Fn() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !happened() {
         assert!(Instant::now() < end, "{what}");

@@ -14,6 +14,7 @@ mod net;
 mod noise;
 mod server;
 mod session;
+mod silent;
 mod stalled;
 
 use std::net::SocketAddr;

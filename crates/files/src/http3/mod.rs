@@ -11,5 +11,8 @@ use noq::VarInt;
 /// The name of HTTP/3 in the TLS handshake.
 pub(crate) const ALPN: &[u8] = b"h3";
 
+/// H3_EXCESSIVE_LOAD (RFC 9114 section 8.1).
+pub(crate) const EXCESSIVE_LOAD: VarInt = VarInt::from_u32(0x107);
+
 /// H3_NO_ERROR: nothing is wrong, and nothing more is wanted (RFC 9114 section 8.1).
 pub(crate) const NO_ERROR: VarInt = VarInt::from_u32(0x100);

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use noq::VarInt;
 use tokio::sync::Notify;
 
 use fullpipe_noq_repairs::wire::Reader;
+
+use super::EXCESSIVE_LOAD;
 
 /// Bytes of unfinished frames that all streams of a connection hold together: a few of the largest
 /// that each may have.
@@ -22,8 +23,6 @@ const DATA: usize = 0x0;
 const SETTINGS: usize = 0x4;
 /// The type of a control stream (RFC 9114 section 6.2.1).
 const CONTROL: usize = 0x0;
-/// H3_EXCESSIVE_LOAD (RFC 9114 section 8.1).
-const EXCESSIVE_LOAD: VarInt = VarInt::from_u32(0x107);
 
 /// State that the streams of one connection share.
 #[derive(Clone, Debug)]

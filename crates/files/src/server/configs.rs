@@ -15,6 +15,7 @@ use noq::{Incoming, ServerConfig, TransportConfig, VarInt};
 
 use super::by_name::ByName;
 use super::known_paths::{KnownPaths, Taken, Usable};
+use super::unacknowledged::Acknowledged;
 use super::{Choose, ChooseByName, Limits};
 use crate::http3::{self, server::UNI_STREAMS};
 #[cfg(feature = "qlog")]
@@ -49,25 +50,12 @@ impl Transports {
         log_to(&mut transport, self.qlog.as_deref());
         transport
     }
-
-    fn resuming(
-        &self,
-        congestion: CongestionControl,
-        seed: u64,
-        http3: bool,
-        saved: Option<Usable>,
-    ) -> TransportConfig {
-        let mut transport = self.make(congestion, seed, http3);
-        transport.congestion_controller_factory(controllers(congestion, seed, saved));
-        transport
-    }
 }
 
-fn controllers(
-    congestion: CongestionControl,
-    seed: u64,
-    saved: Option<Usable>,
-) -> Arc<dyn ControllerFactory + Send + Sync> {
+/// Makes the controllers of a connection.
+pub(super) type Factory = Arc<dyn ControllerFactory + Send + Sync>;
+
+fn controllers(congestion: CongestionControl, seed: u64, saved: Option<Usable>) -> Factory {
     match saved {
         Some(Usable { parameters, lifetime }) => {
             controllers_resuming(congestion, seed, parameters, lifetime.into())
@@ -81,6 +69,9 @@ pub(super) struct Configs {
     hq: Arc<ServerConfig>,
     http3: Arc<ServerConfig>,
     transports: Transports,
+    /// For all connections without a choice and without an earlier one, which probe at different
+    /// times.
+    usual: Factory,
     choose: Option<Choose>,
     choose_by_name: Option<ChooseByName>,
     known_paths: Option<Arc<KnownPaths>>,
@@ -107,8 +98,8 @@ impl Configs {
             Arc::new(config)
         };
         let (hq, http3) = (with(false), with(true));
-        let resumed = AtomicU64::new(0);
-        Self { hq, http3, transports, choose, choose_by_name, known_paths, resumed }
+        let (usual, resumed) = (controllers(congestion, seed, None), AtomicU64::new(0));
+        Self { hq, http3, transports, usual, choose, choose_by_name, known_paths, resumed }
     }
 
     /// The one with which the endpoint starts.
@@ -116,29 +107,36 @@ impl Configs {
         (*self.hq).clone()
     }
 
-    /// The one for this client, and its path with Careful Resume. Whoever does not offer HTTP/3 may
-    /// open no unidirectional streams.
-    pub(super) fn of(&self, incoming: &Incoming) -> (Arc<ServerConfig>, Option<Taken>) {
+    /// The one for this client, its path with Careful Resume, and what it acknowledges. Whoever does
+    /// not offer HTTP/3 may open no unidirectional streams.
+    pub(super) fn of(&self, incoming: &Incoming) -> (ServerConfig, Option<Taken>, Acknowledged) {
         let client = incoming.remote_address().ip();
         let now = Instant::now();
         let path = self.known_paths.as_ref().map(|paths| paths.take(client, now));
-        let config = self.with(incoming, path.as_ref().and_then(|path| path.usable(now)));
-        (config, path)
+        let (saved, acknowledged) =
+            (path.as_ref().and_then(|path| path.usable(now)), Default::default());
+        let config = self.with(incoming, saved, &acknowledged);
+        (config, path, acknowledged)
     }
 
     /// The one for a client to which a path leads that has left these parameters.
-    fn with(&self, incoming: &Incoming, saved: Option<Usable>) -> Arc<ServerConfig> {
+    fn with(
+        &self,
+        incoming: &Incoming,
+        saved: Option<Usable>,
+        acknowledged: &Acknowledged,
+    ) -> ServerConfig {
         let http3 = may_speak_http3(incoming);
         let usual = if http3 { &self.http3 } else { &self.hq };
         let arrival = Arrival { address: incoming.remote_address() };
         let chosen = self.choose.as_ref().and_then(|choose| choose(&arrival));
         let mut config = ServerConfig::clone(usual);
-        if let Some((congestion, seed)) = chosen {
-            log_choice(&arrival, congestion);
-            let transport = self.transports.resuming(congestion, seed, http3, saved);
-            config.transport_config(Arc::new(transport));
+        let Transports { mut congestion, seed, .. } = self.transports;
+        let factory = if let Some((chosen, seed)) = chosen {
+            log_choice(&arrival, chosen);
+            congestion = chosen;
+            controllers(chosen, seed, saved)
         } else if let Some(choose) = self.choose_by_name.clone() {
-            let Transports { congestion, seed, .. } = self.transports;
             let by_name = ByName::new(
                 controllers(congestion, seed, saved),
                 Arc::new(move |name| {
@@ -148,20 +146,19 @@ impl Configs {
                 }),
             );
             config.crypto = by_name.watch(config.crypto.clone());
-            let mut transport = self.transports.make(congestion, seed, http3);
-            transport.congestion_controller_factory(Arc::new(by_name));
-            config.transport_config(Arc::new(transport));
+            Arc::new(by_name)
         } else if saved.is_some() {
-            let Transports { congestion, seed, .. } = self.transports;
             // Factories that begin at one seed would let connections probe at the same times.
             let number = self.resumed.fetch_add(1, Ordering::Relaxed);
             let seed = seed.wrapping_add(FIRST_RESUMED).wrapping_add(number);
-            let transport = self.transports.resuming(congestion, seed, http3, saved);
-            config.transport_config(Arc::new(transport));
+            controllers(congestion, seed, saved)
         } else {
-            return usual.clone();
-        }
-        Arc::new(config)
+            self.usual.clone()
+        };
+        let mut transport = self.transports.make(congestion, seed, http3);
+        transport.congestion_controller_factory(acknowledged.heard_by(factory));
+        config.transport_config(Arc::new(transport));
+        config
     }
 }
 

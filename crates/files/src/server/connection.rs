@@ -1,5 +1,6 @@
 //! From a client's first packet to the end of its connection.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -199,7 +200,7 @@ async fn serve(
     shared: Arc<Shared>,
 ) {
     let peer = incoming.remote_address();
-    let (config, path) = shared.configs.of(&incoming);
+    let (config, path, acknowledged) = shared.configs.of(&incoming);
     let (config, guarded) = shared.guard.admit(&config, peer, incoming.remote_address_validated());
     let mut connecting = match incoming.accept_with(config) {
         Ok(connecting) => connecting,
@@ -230,7 +231,18 @@ async fn serve(
             serve_requests(peer, &connection, &shared).await;
         }
     };
-    tokio::join!(handshake, requests);
+    let bounded = async {
+        acknowledged.fails(&connection).await;
+        let code = if http3 { http3::EXCESSIVE_LOAD } else { VarInt::from_u32(0) };
+        connection.close(code, b"too many packets without an ACK");
+        shared.violated(peer, &"too many packets without an ACK");
+        // The close ends the others.
+        std::future::pending::<Infallible>().await
+    };
+    tokio::select! {
+        _ = async { tokio::join!(handshake, requests) } => {}
+        never = bounded => match never {},
+    }
     if *is_over.borrow()
         && let Some(ConnectionError::TransportError(error)) = connection.close_reason()
     {

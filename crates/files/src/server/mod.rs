@@ -18,6 +18,7 @@ mod range;
 mod record;
 mod stall_timeout;
 mod stats;
+mod unacknowledged;
 mod window;
 
 use std::net::{SocketAddr, UdpSocket};

@@ -27,7 +27,7 @@ pub struct ServerStats {
     /// Handshakes that failed or took too long.
     pub failed_handshakes: u64,
     /// Connections that the server closed after their handshake, because the client broke a rule of
-    /// QUIC (RFC 9000 section 20.1).
+    /// QUIC (RFC 9000 section 20.1), or acknowledged nothing.
     pub violations: u64,
     /// Requests whose answer the client has acknowledged to its end.
     pub complete_requests: u64,

@@ -108,7 +108,9 @@ pub(crate) fn events() -> impl Strategy<Value = Vec<Event>> {
         1 => (1u64..100, 1u64..12_000).prop_map(|(by, ms)| Event::Longer(by, ms)),
         1 => (2u64..8, 2u64..60, 5u64..60)
             .prop_map(|(part, burst, rounds)| Event::Policer(part, burst, rounds)),
-        1 => (0u64..60_000).prop_map(Event::Clump),
+        // Round times, so that an ACK comes at the very moment at which something is over.
+        1 => prop_oneof![0u64..60_000, prop::sample::select(&[1_000u64, 5_000, 20_000, 50_000][..])]
+            .prop_map(Event::Clump),
         2 => Just(Event::Spurious),
     ];
     prop::collection::vec(event, 1..14)

@@ -77,6 +77,7 @@ fn linux_drains_until_the_queue_is_gone() {
         bbr.check_drain_done(&mut conn, &sample(MBIT));
         bbr.state
     }
+    assert_eq!(after_rounds::<Draft>(3), State::Drain);
     assert_eq!(after_rounds::<Draft>(4), State::ProbeBwDown);
     assert_eq!(after_rounds::<Linux>(1_000), State::Drain);
 }

@@ -3,8 +3,9 @@
 use std::vec::Vec;
 
 use super::flavour_tests::{plain, sample};
-use super::params::Draft;
+use super::params::{Draft, DraftAmended, Flavour, Linux};
 use crate::algo::CongestionControl;
+use crate::sampler::RateSample;
 use crate::test_link::{Link, MS, SMSS};
 use crate::{Algorithm, Config, Controller, Duration, Gain, Instant, PacketState, Rate, State};
 
@@ -272,6 +273,37 @@ fn up_has_room_for_two_packets_more() {
     let cruising = bbr.inflight(&conn, bbr.bw, Gain::ONE);
     bbr.state = State::ProbeBwUp;
     assert_eq!(bbr.inflight(&conn, bbr.bw, Gain::ONE), cruising + 2 * SMSS);
+}
+
+/// The plateau of UP is three rounds of UP. The round in which it began is one of REFILL, also where
+/// its first samples were application-limited and a later one could be judged.
+#[test]
+fn up_is_not_judged_in_the_round_in_which_it_began() {
+    fn rounds_without_growth<F: Flavour>() -> u32 {
+        let (mut bbr, mut conn) = plain::<F>();
+        bbr.state = State::ProbeBwRefill;
+        (bbr.next_round_delivered, conn.sampler.delivered) = (0, 100 * SMSS);
+        let rate = bbr.max_bw;
+        bbr.on_ack(&mut conn, &RateSample { is_app_limited: true, ..sample(rate) });
+        assert_eq!(bbr.state, State::ProbeBwUp);
+        bbr.on_ack(&mut conn, &sample(rate));
+        bbr.full_bw_count
+    }
+    assert_eq!((rounds_without_growth::<Draft>(), rounds_without_growth::<DraftAmended>()), (0, 0));
+}
+
+/// "Restarting From Idle" is over with the first delivery, whatever limited the flow then.
+#[test]
+fn a_restart_from_idle_ends_with_a_delivery() {
+    fn restarts<F: Flavour>() -> (bool, bool) {
+        let (mut bbr, mut conn) = plain::<F>();
+        bbr.schedule_rtt_check();
+        bbr.on_restart_from_idle(&mut conn, Instant::default());
+        let before = bbr.idle_restart;
+        bbr.on_ack(&mut conn, &sample(Rate::from_bits_per_sec(1_000_000)));
+        (before, bbr.idle_restart)
+    }
+    assert_eq!((restarts::<Draft>(), restarts::<Linux>()), ((true, false), (true, false)));
 }
 
 /// Silence is no slow delivery: what comes after it is measured from the restart on.

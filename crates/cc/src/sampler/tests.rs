@@ -96,6 +96,10 @@ fn the_app_limited_mark_of_an_empty_connection_still_limits() {
     let mut s = Sampler::new(Instant::default(), Duration::MAX);
     s.mark_app_limited(0);
     assert!(s.on_sent(Instant::default(), 1, true, 1).is_app_limited());
+    // Nor does the largest count stand for no mark.
+    s.delivered = u64::MAX;
+    s.mark_app_limited(1);
+    assert!(s.is_app_limited());
 }
 
 /// A minimum of a microsecond would call every later sample reliable, for the life of the

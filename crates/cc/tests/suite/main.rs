@@ -12,6 +12,7 @@ mod marks;
 mod properties;
 mod resume;
 mod resume_ends;
+mod said;
 mod serde;
 mod stages;
 // The link of the unit tests, which use more of it.

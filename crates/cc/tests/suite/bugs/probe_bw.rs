@@ -202,32 +202,3 @@ fn down_ends_with_the_queue_however_small_the_bdp() {
         }
     }
 }
-
-/// The plateau of UP is three rounds of UP. A round whose first samples were application-limited is
-/// judged by a later one, but not the round in which UP began.
-#[test]
-fn up_is_not_judged_in_the_round_in_which_it_began() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x] {
-        let (mut begun, mut random) = (0, 1_u64);
-        let mut link = Link::new(algorithm, 20, MS.times(40));
-        link.run_to(State::ProbeBwCruise);
-        let (mut last, mut up) = (link.state(), None);
-        for _ in 0..400_000 {
-            // Now and then the application has nothing for a moment.
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            link.busy = random >> 32 & 255 != 0;
-            link.step(&mut || false);
-            let bbr = link.bbr();
-            if link.state() != State::ProbeBwUp {
-                up = None;
-            } else if last != State::ProbeBwUp {
-                (up, begun) = (Some(bbr.round_count), begun + 1);
-            }
-            if up == Some(bbr.round_count) {
-                assert_eq!(bbr.full_bw_count, 0, "{algorithm}: UP {begun}");
-            }
-            last = link.state();
-        }
-        assert!(begun > 20, "{begun} probes");
-    }
-}

@@ -1,0 +1,195 @@
+//! What a transport says has the effect that its documentation names, and no other.
+
+use fullpipe_cc::{
+    Algorithm, Config, Controller, Duration, Instant, PacketState, Rate, ResumePhase,
+    SavedParameters, SendDecision,
+};
+
+use crate::test_link::{Link, MS, SMSS};
+
+const START: Instant = Instant::from_nanos(7);
+
+fn send(cc: &mut Controller, now: Instant, packets: u64) -> Vec<PacketState> {
+    (0..packets).map(|_| cc.on_sent(now, SMSS as u32)).collect()
+}
+
+/// Each quantum fits into the window, but that a full packet may leave in any case.
+#[test]
+fn a_quantum_is_no_more_than_the_room_in_the_window() {
+    for algorithm in crate::events::algorithms() {
+        let mut cc = Controller::new(algorithm, Config::new(1), START);
+        let bytes = cc.cwnd().min(100 * SMSS) - SMSS - SMSS / 2;
+        let mut sent = 0;
+        while sent + SMSS <= bytes {
+            send(&mut cc, START, 1);
+            sent += SMSS;
+            let room = cc.cwnd() - cc.inflight();
+            if let SendDecision::Now { quantum } = cc.can_send(START) {
+                assert!(quantum <= room, "{algorithm}: {quantum} bytes into {room}");
+            }
+        }
+    }
+}
+
+/// CheckIfApplicationLimited(): a full window is the limit, whether the application has data or
+/// not.
+#[test]
+fn an_application_with_nothing_to_send_is_no_limit_while_the_window_is_full() {
+    for (packets, is_limited) in [(9, true), (10, false)] {
+        let mut cc = Controller::new(Algorithm::Bbr3, Config::new(1), START);
+        send(&mut cc, START, packets);
+        cc.on_app_limited();
+        assert_eq!(cc.on_sent(START, 1).is_app_limited(), is_limited, "{packets} packets of 10");
+    }
+}
+
+#[test]
+fn a_transport_that_tests_the_window_itself_can_say_that_it_was_full() {
+    let mut cc = Controller::new(Algorithm::Cubic, Config::new(1), START);
+    assert!(!cc.snapshot().is_cwnd_limited);
+    cc.on_cwnd_limited();
+    assert!(cc.snapshot().is_cwnd_limited);
+}
+
+/// A timer that the transport keeps itself gives the same credit as one that the pacer was asked
+/// for.
+#[test]
+fn a_late_timer_gives_credit_whoever_keeps_it() {
+    let rate = Rate::from_bits_per_sec(100_000_000);
+    let new = || Controller::new(Algorithm::Fixed(rate), Config::new(1), START);
+    let (late, mut told, mut seen) = (MS.times(10), new(), new());
+    told.on_pacing_timer(START + late, START);
+    let due = loop {
+        match seen.can_send(START) {
+            SendDecision::Now { .. } => send(&mut seen, START, 1),
+            SendDecision::At(at) => break at,
+            SendDecision::CwndLimited => panic!("a rate without a window"),
+        };
+    };
+    seen.can_send(due + late);
+    assert_eq!(told.burst_bound(), rate.bytes_in(late));
+    assert_eq!(seen.burst_bound(), told.burst_bound());
+    assert!(new().burst_bound() < told.burst_bound());
+}
+
+/// RFC 9959 section 4.1: half of a window of slow start has crossed the path, and a pause that
+/// shrinks the window leaves half of what is left.
+#[test]
+fn of_slow_start_half_a_window_is_saved() {
+    for algorithm in [Algorithm::Cubic, Algorithm::Reno, Algorithm::Prague] {
+        let mut link = Link::new(algorithm, 1_000, MS.times(40));
+        while link.cc.cwnd() < 400 * SMSS {
+            link.step(&mut || false);
+        }
+        link.cc.on_idle(link.now, 100 * SMSS);
+        let saved = link.cc.saved_parameters().expect("five initial windows");
+        assert_eq!(saved.cwnd, 50 * SMSS, "{algorithm}");
+    }
+}
+
+const RTT: Duration = Duration::from_millis(200);
+const SAVED: SavedParameters = SavedParameters { cwnd: 1_000 * SMSS, rtt: RTT };
+
+/// A flow whose jump has left.
+fn jumping(algorithm: Algorithm) -> Link {
+    let config = Config { resume: Some(SAVED), ..Config::new(1) };
+    let mut link = Link::with(algorithm, 200, RTT, config);
+    while link.cc.resume_phase() != Some(ResumePhase::Validating) {
+        assert!(link.now < START + RTT.times(20), "{:?}", link.cc);
+        link.step(&mut || false);
+    }
+    link
+}
+
+/// RFC 9959 section 3.5: congestion of the jump is a loss, a mark, or a loss that a probe repaired.
+#[test]
+fn each_kind_of_congestion_of_a_jump_is_answered() {
+    for algorithm in [Algorithm::Bbr3, Algorithm::Cubic, Algorithm::Reno, Algorithm::Prague] {
+        for kind in 0..4 {
+            let mut link = jumping(algorithm);
+            let (now, first) = (link.now, link.flight.pop_front().expect("a jump"));
+            let next = link.flight.pop_front().expect("a jump");
+            let mut batch = link.cc.ack(now);
+            batch.acked(&next.packet);
+            match kind {
+                0 => batch.acked(&first.packet),
+                1 => batch.lost(&first.packet),
+                2 => batch.ce(1),
+                _ => batch.repaired_loss(),
+            }
+            batch.finish();
+            let phase = match kind {
+                0 => ResumePhase::Validating,
+                _ => ResumePhase::SafeRetreat,
+            };
+            assert_eq!(link.cc.resume_phase(), Some(phase), "{algorithm}, {kind}");
+        }
+    }
+}
+
+/// RFC 9959, appendix on BBR: what is delivered in Safe Retreat raises no estimate, however fast.
+#[test]
+fn no_rate_of_safe_retreat_counts() {
+    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x, Algorithm::Bbr3Linux, Algorithm::Bbr1] {
+        let mut link = jumping(algorithm);
+        let lost = link.flight.pop_front().expect("a jump");
+        let mut batch = link.cc.ack(link.now);
+        batch.lost(&lost.packet);
+        batch.finish();
+        let max_bw = link.bbr().max_bw;
+        // All that is left of the jump arrives at once.
+        let now = link.now + MS;
+        while let Some(flight) = link.flight.pop_front() {
+            assert_eq!(link.cc.resume_phase(), Some(ResumePhase::SafeRetreat), "{algorithm}");
+            let mut batch = link.cc.ack(now);
+            batch.acked(&flight.packet);
+            batch.finish();
+            assert_eq!(link.bbr().max_bw, max_bw, "{algorithm}");
+            if link.cc.inflight() < 20 * SMSS {
+                break;
+            }
+        }
+    }
+}
+
+/// The window of a jump is in force whatever the transport says of its packets' size.
+#[test]
+fn a_change_of_the_packet_size_leaves_a_jump() {
+    for algorithm in [Algorithm::Bbr3, Algorithm::Cubic, Algorithm::Reno, Algorithm::Prague] {
+        let mut link = jumping(algorithm);
+        let before = link.cc.cwnd();
+        link.cc.on_mtu_update(link.now, 1_201, &Config::new(1));
+        assert_eq!(link.cc.cwnd(), before, "{algorithm}");
+        assert_eq!(link.cc.resume_phase(), Some(ResumePhase::Validating), "{algorithm}");
+    }
+}
+
+/// To Prague marks are no losses: those of an ACK do not make a late loss of an episode that is
+/// over a new one.
+#[test]
+fn marks_apart_do_not_renew_an_episode_of_losses() {
+    let config = Config { ecn: true, ..Config::new(1) };
+    let after = |has_late_loss: bool| {
+        let mut cc = Controller::new(Algorithm::Prague, config, START);
+        let flight = send(&mut cc, START, 10);
+        let now = START + MS.times(40);
+        let mut batch = cc.ack(now);
+        batch.acked(&flight[5]);
+        batch.lost(&flight[0]);
+        batch.finish();
+        assert!(cc.cwnd() < 10 * SMSS);
+        let later = send(&mut cc, now + MS, 2);
+        let mut batch = cc.ack(now + MS.times(41));
+        batch.acked(&later[0]);
+        batch.finish();
+        let mut batch = cc.ack(now + MS.times(42));
+        batch.acked(&later[1]);
+        batch.ce(1);
+        if has_late_loss {
+            batch.lost(&flight[1]);
+        }
+        batch.finish();
+        cc.cwnd()
+    };
+    assert_eq!(after(true), after(false));
+}

@@ -505,3 +505,6 @@ impl Conn {
         self.latest_rtt = rtt;
     }
 }
+
+#[cfg(test)]
+mod tests;

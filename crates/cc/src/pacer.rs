@@ -413,6 +413,18 @@ mod tests {
         assert!(most <= LATE_PACKETS * PACKET, "{most}");
     }
 
+    /// RFC 9002 section 7.2: an initial window is two packets where these are larger than 14,720
+    /// bytes together.
+    #[test]
+    fn a_late_host_may_send_two_jumbo_packets_at_once() {
+        let (rate, start) = (Rate::from_bits_per_sec(12_000_000), Instant::from_nanos(3));
+        let limits = BurstLimits { min_rtt: Duration::from_millis(3), smss: 9_000, ..LIMITS };
+        let mut pacer = Pacer::new(start, rate, 9_000, limits);
+        pacer.expect(start);
+        pacer.note_arrival(start + Duration::from_millis(10), || limits);
+        assert_eq!(pacer.burst_bound(), 2 * 9_000);
+    }
+
     /// A busy moment does not make bursts for ever.
     #[test]
     fn lateness_is_forgotten() {

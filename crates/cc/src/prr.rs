@@ -71,6 +71,7 @@ impl Prr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     /// The example of RFC 6937 section 4 (and RFC 9937): a flight of 20 segments, the first lost, a
     /// window reduced by half. 19 ACKs arrive; one segment leaves for every second of them;
@@ -115,5 +116,40 @@ mod tests {
             }
         }
         assert!(sent <= 2, "{sent} segments left for one that was delivered");
+    }
+
+    proptest! {
+        /// The pseudo-code of RFC 9937 section 6.2, with as many digits as it needs. What leaves
+        /// and what arrives follow no rule.
+        #[test]
+        fn the_window_of_each_ack_is_that_of_the_rfc(
+            (smss, ssthresh, recover_fs) in (1i128..3_000, 1i128..100_000, 1i128..100_000),
+            acks in prop::collection::vec((0i128..9_000, any::<bool>(), 0i128..120_000, 0i128..9_000), 1..30),
+        ) {
+            let bytes = |bytes: i128| u64::try_from(bytes).expect("no debt");
+            let mut prr = Prr::new(bytes(ssthresh), bytes(recover_fs), 0, bytes(smss));
+            let (mut prr_delivered, mut prr_out) = (0, 0);
+            for (delivered, is_safe, inflight, sent) in acks {
+                prr_delivered += delivered;
+                let mut sndcnt = if inflight > ssthresh {
+                    let part = prr_delivered * ssthresh;
+                    let ceil = part / recover_fs + i128::from(part % recover_fs > 0);
+                    (ceil - prr_out).max(0)
+                } else {
+                    let safe = if is_safe && delivered > 0 { smss } else { 0 };
+                    ((prr_delivered - prr_out).max(delivered) + safe).min(ssthresh - inflight)
+                };
+                // The retransmission at the begin, of a whole segment.
+                if prr_out == 0 {
+                    sndcnt = sndcnt.max(smss);
+                }
+                prr.on_ack(bytes(delivered), is_safe, bytes(inflight), bytes(smss));
+                let cwnd = bytes(inflight + sndcnt);
+                prop_assert!(!prr.may_send(cwnd));
+                prop_assert!(cwnd == 0 || prr.may_send(cwnd - 1));
+                prr.on_sent(bytes(sent));
+                prr_out += sent;
+            }
+        }
     }
 }

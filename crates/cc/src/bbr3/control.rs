@@ -225,8 +225,8 @@ impl<F: Flavour> Bbr3<F> {
     fn bound_cwnd_for_model(&mut self, conn: &mut Conn) {
         let cap = match self.state {
             State::ProbeRtt | State::ProbeBwCruise => self.inflight_with_headroom(conn),
-            State::Startup => INFINITE,
             State::Drain if F::P.drain_ignores_bounds => INFINITE,
+            // Startup has none.
             _ => self.inflight_longterm,
         };
         let cap = cap.min(self.inflight_shortterm).max(self.min_pipe_cwnd(conn));

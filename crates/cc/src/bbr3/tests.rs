@@ -306,6 +306,19 @@ fn a_restart_from_idle_ends_with_a_delivery() {
     assert_eq!((restarts::<Draft>(), restarts::<Linux>()), ((true, false), (true, false)));
 }
 
+/// A rate of 0 would never end, and a sample without a rate says nothing of the volume that the path
+/// delivers.
+#[test]
+fn what_is_not_known_changes_nothing() {
+    let (mut bbr, mut conn) = plain::<Draft>();
+    let (rate, inflight) = (conn.pacing_rate, bbr.inflight_latest);
+    bbr.update_latest_delivery_signals(&conn, &sample(Rate::ZERO));
+    assert_eq!(bbr.inflight_latest, inflight);
+    bbr.bw = Rate::ZERO;
+    bbr.set_pacing_rate_with_gain(&mut conn, Gain::ONE);
+    assert_eq!(conn.pacing_rate, rate);
+}
+
 /// Silence is no slow delivery: what comes after it is measured from the restart on.
 #[test]
 fn an_interval_of_aggregation_begins_with_the_restart_from_idle() {

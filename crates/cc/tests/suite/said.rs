@@ -2,7 +2,7 @@
 
 use fullpipe_cc::{
     Algorithm, Config, Controller, Duration, Instant, PacketState, Rate, ResumePhase,
-    SavedParameters, SendDecision,
+    SavedParameters, SendDecision, State,
 };
 
 use crate::test_link::{Link, MS, SMSS};
@@ -27,6 +27,24 @@ fn a_quantum_is_no_more_than_the_room_in_the_window() {
             if let SendDecision::Now { quantum } = cc.can_send(START) {
                 assert!(quantum <= room, "{algorithm}: {quantum} bytes into {room}");
             }
+        }
+    }
+}
+
+/// A window-based algorithm hands at least two packets to the network as one, however slow it is and
+/// however large they are; without pacing no less than one offload takes.
+#[test]
+fn a_quantum_is_at_least_two_packets() {
+    for algorithm in [Algorithm::Cubic, Algorithm::Reno, Algorithm::Prague] {
+        for (smss, paced) in [(1_200, true), (9_000, true), (9_000, false), (40_000, false)] {
+            let config = Config { smss, paced, ..Config::new(1) };
+            let mut cc = Controller::new(algorithm, config, START);
+            let packet = cc.on_sent(START, smss);
+            let mut batch = cc.ack(START + Duration::from_secs(10));
+            batch.acked(&packet);
+            batch.finish();
+            let least = if paced { 0 } else { 65_536 };
+            assert_eq!(cc.send_quantum(), least.max(2 * u64::from(smss)), "{algorithm}, {smss}");
         }
     }
 }
@@ -192,4 +210,55 @@ fn marks_apart_do_not_renew_an_episode_of_losses() {
         cc.cwnd()
     };
     assert_eq!(after(true), after(false));
+}
+
+/// RFC 8985 section 7.4.2: a loss that a probe repaired is congestion as a mark is, where marks are
+/// losses, and no error that can be undone.
+#[test]
+fn a_repaired_loss_is_a_mark_where_marks_are_losses() {
+    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Reno] {
+        let after = |is_repaired: bool| {
+            let mut cc = Controller::new(algorithm, Config::new(1), START);
+            let flight = send(&mut cc, START, 10);
+            let now = START + MS.times(40);
+            let mut batch = cc.ack(now);
+            batch.acked(&flight[0]);
+            if is_repaired {
+                batch.repaired_loss();
+            } else {
+                batch.ce(1);
+            }
+            batch.finish();
+            let answered = cc.snapshot();
+            cc.on_spurious_loss(now);
+            (answered, cc.snapshot())
+        };
+        assert_eq!(after(true), after(false), "{algorithm}");
+    }
+}
+
+/// Where marks are none, repaired losses are losses all the same: a Startup that has many of them
+/// ends.
+#[test]
+fn repaired_losses_end_startup_where_marks_do_not() {
+    let config = Config { ecn: true, ..Config::new(1) };
+    let state = |is_repaired: bool| {
+        let mut cc = Controller::new(Algorithm::Bbr3Linux, config, START);
+        let mut now = START;
+        for packets in [20, 40, 80] {
+            let flight = send(&mut cc, now, packets);
+            now += MS.times(40);
+            for packet in &flight {
+                let mut batch = cc.ack(now);
+                batch.acked(packet);
+                if is_repaired {
+                    batch.repaired_loss();
+                }
+                batch.finish();
+            }
+        }
+        cc.snapshot().state
+    };
+    assert_eq!(state(false), State::Startup);
+    assert_ne!(state(true), State::Startup);
 }

@@ -113,6 +113,20 @@ fn the_answer_is_the_states() {
     assert_eq!(link.cc.probe_bandwidth(link.now, slow), BandwidthProbe::Reached);
 }
 
+/// BBRv1 probes in a phase of eight: the answer is no where its state looks for something else.
+#[test]
+fn bbr1_says_no_in_drain_and_in_probe_rtt() {
+    let mut link = link(Algorithm::Bbr1);
+    for (state, answer) in [
+        (State::Drain, BandwidthProbe::NotNow(NotNow::Draining)),
+        (State::ProbeBw, BandwidthProbe::Probing),
+        (State::ProbeRtt, BandwidthProbe::NotNow(NotNow::ProbeRtt)),
+    ] {
+        link.run_to(state);
+        assert_eq!(ask(&mut link), answer, "{state:?}");
+    }
+}
+
 #[test]
 fn after_too_much_loss_the_whole_wait_stays() {
     let mut link = link(Algorithm::Bbr3);

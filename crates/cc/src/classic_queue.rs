@@ -133,6 +133,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::units::Instant;
+    use proptest::prelude::*;
 
     #[test]
     fn a_logarithm_is_exact_at_powers_of_two_and_never_far_off() {
@@ -195,6 +196,57 @@ mod tests {
         assert_eq!(after(MOST, 10_000, 5_000, false), MOST);
         assert_eq!(after(0, 10_000, 5_000, false), 0);
         assert_eq!(after(0, 10_000, 5_000, true), MOST);
+    }
+
+    proptest! {
+        /// The score of one round trip beside the formula of [`ClassicQueue::judge_by_mean`], in
+        /// floating point; logarithms are at most 0.09 too low.
+        #[test]
+        fn a_round_trip_is_judged_by_the_formula(
+            queue_us in prop_oneof![Just(1_000u64), Just(2_000), 1u64..60_000],
+            deviation_us in 1u64..60_000,
+            score in 0u32..=17,
+            is_marked: bool,
+        ) {
+            let mut conn = Conn::new(&Config::new(1), Instant::default());
+            let min_rtt = Duration::from_millis(20);
+            let p = conn.sampler.on_sent(Instant::default(), 1_200, false, 1_200);
+            let _ = conn.sample(Instant::default() + min_rtt, &p, None);
+            let mean = min_rtt + Duration::from_micros(queue_us);
+            let mut classic = ClassicQueue {
+                score: score as i32 * SCORE_ONE,
+                mean: mean.as_nanos() << FRACTION_BITS,
+                deviation: Duration::from_micros(deviation_us).as_nanos() << FRACTION_BITS,
+                ..ClassicQueue::new(true)
+            };
+            classic.judge_by_mean(&conn, is_marked);
+            let varies = (deviation_us as f64 / 750.0).log2();
+            let above = |us: f64| (queue_us as f64 / us).log2();
+            let evidence = if is_marked && above(2_000.0) > 0.0 {
+                (varies + above(2_000.0)) / 2.0
+            } else if above(1_000.0) < 0.0 {
+                (varies.min(0.0) + above(1_000.0)) / 2.0
+            } else {
+                0.0
+            };
+            let expected = (f64::from(score) + evidence).clamp(0.0, 17.0);
+            let real = f64::from(classic.score) / f64::from(SCORE_ONE);
+            prop_assert!((real - expected).abs() < 0.19, "{real}, expected {expected}");
+        }
+    }
+
+    /// A round trip that is longer than the mean can hold counts as the longest that it can.
+    #[test]
+    fn the_longest_round_trip_is_39_hours() {
+        let conn = Conn::new(&Config::new(1), Instant::default());
+        let mean = |rtt: Duration| {
+            let mut classic = ClassicQueue::new(true);
+            classic.observe(&conn, rtt);
+            classic.mean
+        };
+        let longest = Duration::from_nanos((1 << 47) - 1);
+        assert_eq!(mean(Duration::MAX), mean(longest));
+        assert!(mean(longest) > mean(longest - Duration::from_nanos(1)));
     }
 
     #[test]

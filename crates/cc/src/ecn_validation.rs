@@ -261,6 +261,27 @@ mod tests {
         }
     }
 
+    /// A question is asked when MARKED_ROUNDS round trips are over, however few packets each has.
+    #[test]
+    fn a_question_waits_for_so_many_round_trips() {
+        for window in [1, 2, 4, 10] {
+            let until = u64::from(MARKED_ROUNDS) + 1;
+            assert!(!after(until - 1, window, |_, field| mark(field)).1.is_silent(), "{window}");
+            assert!(after(until, window, |_, field| mark(field)).1.is_silent(), "{window}");
+        }
+    }
+
+    /// A question counts as answered when all of its packets have arrived: the last one may be the
+    /// one that was not marked.
+    #[test]
+    fn a_question_of_which_one_packet_is_not_counted_is_an_honest_one() {
+        let change = |pn, field| match field {
+            Field::NotEct if pn % 4 != 3 => Field::Ce,
+            _ => mark(field),
+        };
+        assert!(!after(200, 4, change).1.has_failed());
+    }
+
     #[test]
     fn a_router_that_clears_the_field_after_a_question_is_noticed() {
         let change = |pn, field| if pn < 200 { mark(field) } else { Field::NotEct };
@@ -296,6 +317,13 @@ mod tests {
             validation.on_ack(1, (counted + n, counted + n), (pn + n, pn + 1 + n));
             assert!(!validation.is_silent() && !validation.has_failed(), "{n}");
         }
+        // Four packets of each question may be not counted. Those of the last one were.
+        (pn, counted) = (pn + 200, counted + 199);
+        for n in 1..=4 * u64::from(QUESTIONS) - 3 {
+            assert!(!validation.has_failed(), "{n}");
+            validation.on_ack(1, (counted, counted), (pn + n, pn + 1 + n));
+        }
+        assert!(validation.has_failed());
     }
 
     #[test]

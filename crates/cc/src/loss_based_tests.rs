@@ -4,7 +4,8 @@ use std::vec::Vec;
 
 use crate::test_link::{Link, MS, SMSS};
 use crate::{
-    Algorithm, Config, Controller, Duration, Instant, PacketState, Rate, SendDecision, State,
+    Algorithm, Config, Controller, CubicRules, Duration, Instant, PacketState, Rate, SendDecision,
+    State,
 };
 
 const BOTH: [Algorithm; 2] = [Algorithm::Cubic, Algorithm::Reno];
@@ -133,5 +134,36 @@ fn the_window_grows_by_bytes_and_not_by_acks() {
             // Each byte counts by the window of its ACK, which grows within the round.
             assert!((32 * SMSS + SMSS - SMSS / 32..=33 * SMSS).contains(&reno), "{reno}");
         }
+    }
+}
+
+/// RFC 2861: a window that was not used shrinks to what the transport trusts, and the threshold
+/// remembers three quarters of it. A transport that trusts all of it changes nothing.
+#[test]
+fn after_idleness_three_quarters_of_the_window_stay_known() {
+    for (algorithm, cubic) in [
+        (Algorithm::Cubic, CubicRules::Rfc9438),
+        (Algorithm::Cubic, CubicRules::Linux),
+        (Algorithm::Reno, CubicRules::Rfc9438),
+        #[cfg(feature = "prague")]
+        (Algorithm::Prague, CubicRules::Rfc9438),
+    ] {
+        let mut link = Link::with(algorithm, 100, MS.times(40), Config { cubic, ..Config::new(1) });
+        link.run(MS.times(250));
+        let mut once = Some(true);
+        link.step(&mut || once.take().is_some());
+        let ssthresh = |link: &Link| link.cc.snapshot().ssthresh.expect("a loss");
+        let end = link.now + Duration::from_secs(60);
+        while link.cc.cwnd() < ssthresh(&link) * 3 / 2 && link.now < end {
+            link.step(&mut || false);
+        }
+        let (before, cwnd) = (link.cc.snapshot(), link.cc.cwnd());
+        assert!(cwnd >= ssthresh(&link) * 3 / 2, "{algorithm}: {before:?}");
+        link.cc.on_idle(link.now, cwnd);
+        assert_eq!(link.cc.snapshot(), before, "{algorithm}");
+        link.cc.on_idle(link.now, 10 * SMSS);
+        assert_eq!(link.cc.cwnd(), 10 * SMSS, "{algorithm}");
+        let off = ssthresh(&link).abs_diff(cwnd * 3 / 4);
+        assert!(off <= SMSS, "{algorithm}: {} of {cwnd}", ssthresh(&link));
     }
 }

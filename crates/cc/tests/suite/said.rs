@@ -1,7 +1,7 @@
 //! What a transport says has the effect that its documentation names, and no other.
 
 use fullpipe_cc::{
-    Algorithm, Config, Controller, Duration, Instant, PacketState, Rate, ResumePhase,
+    AckFrequency, Algorithm, Config, Controller, Duration, Instant, PacketState, Rate, ResumePhase,
     SavedParameters, SendDecision, State,
 };
 
@@ -261,4 +261,23 @@ fn repaired_losses_end_startup_where_marks_do_not() {
     };
     assert_eq!(state(false), State::Startup);
     assert_ne!(state(true), State::Startup);
+}
+
+/// draft-ietf-ccwg-bbr, "BBR.offload_budget": what the receiver may leave unacknowledged has room in
+/// the window from the next ACK on.
+#[test]
+fn a_receiver_that_acknowledges_seldom_has_room_at_once() {
+    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x, Algorithm::Bbr3Linux] {
+        let mut link = Link::new(algorithm, 20, MS.times(40));
+        link.run_to(State::ProbeBwCruise);
+        let seldom = AckFrequency { threshold_packets: 10_000, max_delay: MS.times(200) };
+        let room = link.bbr().max_bw.bytes_in(seldom.max_delay);
+        assert!(link.bbr().max_inflight < room, "{algorithm}");
+        link.cc.on_ack_frequency(Some(seldom));
+        let delivered = link.delivered;
+        while link.delivered == delivered {
+            link.step(&mut || false);
+        }
+        assert!(link.bbr().max_inflight >= room, "{algorithm}");
+    }
 }

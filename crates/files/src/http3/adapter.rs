@@ -9,10 +9,13 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use h3::error::Code;
 use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, StreamId, WriteBuf};
-use noq::{ConnectionError, ReadError, VarInt, WriteError};
+use noq::{ConnectionError, ReadError, VarInt};
 
 use super::NO_ERROR;
-use super::whole::{Load, TooMuch, Whole};
+use super::critical::{Critical, Qpack};
+use super::errors::{of_connection, of_read, of_stream, of_violation, of_write};
+use super::rules::{Peer, Violation};
+use super::whole::{Load, Whole};
 use crate::client::{CHUNKS_AT_ONCE, Early};
 
 /// Most bytes that are read of a client's request: h3 keeps a header until it is complete.
@@ -35,19 +38,20 @@ pub(super) struct Connection {
     /// Of a client that began before its handshake was done.
     early: Option<Early>,
     load: Load,
+    critical: Critical,
 }
 
 impl Connection {
     pub(super) fn of_client(connection: noq::Connection, early: Option<Early>) -> Self {
-        Self::new(connection, false, early)
+        Self::new(connection, Peer::Server, early)
     }
 
     pub(super) fn of_server(connection: noq::Connection) -> Self {
-        Self::new(connection, true, None)
+        Self::new(connection, Peer::Client, None)
     }
 
-    fn new(connection: noq::Connection, bounded: bool, early: Option<Early>) -> Self {
-        let load = Load::of(connection.clone());
+    fn new(connection: noq::Connection, peer: Peer, early: Option<Early>) -> Self {
+        let load = Load::of(connection.clone(), peer);
         let opener = Opener {
             connection,
             early: early.clone(),
@@ -55,8 +59,16 @@ impl Connection {
             opening_uni: None,
             load: load.clone(),
         };
-        let streams = Streams::default();
-        Self { opener, accepting_bi: None, accepting_uni: None, streams, bounded, early, load }
+        Self {
+            opener,
+            accepting_bi: None,
+            accepting_uni: None,
+            streams: Streams::default(),
+            bounded: peer == Peer::Client,
+            early,
+            load,
+            critical: Critical::default(),
+        }
     }
 
     /// State that its streams share.
@@ -98,6 +110,10 @@ impl<B: Buf> quic::Connection<B> for Connection {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Self::RecvStream, ConnectionErrorIncoming>> {
+        if let Err(violation) = self.critical.poll(cx) {
+            self.load.close(&violation);
+            return Poll::Ready(Err(of_violation(&violation)));
+        }
         let connection = &self.opener.connection;
         let accepting = self.accepting_uni.get_or_insert_with(|| {
             let (connection, early) = (connection.clone(), self.early.clone());
@@ -111,8 +127,10 @@ impl<B: Buf> quic::Connection<B> for Connection {
         let accepted = ready!(accepting.as_mut().poll(cx));
         self.accepting_uni = None;
         let most = self.bounded.then_some(MOST_OF_CONTROL);
-        let of_uni = |recv| RecvStream::new(recv, most, Whole::of_uni(self.load.clone()));
-        Poll::Ready(accepted.map(of_uni).map_err(of_connection))
+        let frames = Whole::of_uni(self.load.clone());
+        let recv = accepted.map_err(of_connection)?;
+        let critical = Some(self.critical.clone());
+        Poll::Ready(Ok(RecvStream::new(recv, critical, most, frames)))
     }
 
     fn poll_accept_bidi(
@@ -130,7 +148,7 @@ impl<B: Buf> quic::Connection<B> for Connection {
         let send = SendStream::new(send, Some(self.streams.clone()));
         self.streams.map().insert(send.id, send.slot.clone());
         let most = self.bounded.then_some(MOST_OF_A_REQUEST);
-        let recv = RecvStream::new(recv, most, Whole::of_request(self.load.clone()));
+        let recv = RecvStream::new(recv, None, most, Whole::of_request(self.load.clone()));
         Poll::Ready(Ok(BidiStream { send, recv }))
     }
 
@@ -154,7 +172,9 @@ impl<B: Buf> quic::OpenStreams<B> for Connection {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Self::SendStream, StreamErrorIncoming>> {
-        self.opener.poll_open_send(cx)
+        let mut opened: Self::SendStream = ready!(self.opener.poll_open_send(cx))?;
+        opened.with(|stream| self.critical.opened(stream))?;
+        Poll::Ready(Ok(opened))
     }
 
     fn close(&mut self, code: Code, reason: &[u8]) {
@@ -195,7 +215,7 @@ impl<B: Buf> quic::OpenStreams<B> for Opener {
         let opened = ready!(opening.as_mut().poll(cx));
         self.opening_bi = None;
         let (send, recv) = opened.map_err(of_stream)?;
-        let recv = RecvStream::new(recv, None, Whole::of_request(self.load.clone()));
+        let recv = RecvStream::new(recv, None, None, Whole::of_request(self.load.clone()));
         let send = SendStream::new(send, None);
         Poll::Ready(Ok(BidiStream { send, recv }))
     }
@@ -355,7 +375,11 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
 
 /// The receiving side of a stream.
 pub(crate) struct RecvStream {
-    stream: noq::RecvStream,
+    id: StreamId,
+    /// `None` once it is in other hands.
+    stream: Option<noq::RecvStream>,
+    /// The hands into which a QPACK stream goes; of a unidirectional stream.
+    critical: Option<Critical>,
     /// Pieces that one look at a stream without a bound took.
     read_ahead: VecDeque<Bytes>,
     /// Bytes that may still be read.
@@ -365,8 +389,14 @@ pub(crate) struct RecvStream {
 }
 
 impl RecvStream {
-    fn new(stream: noq::RecvStream, left: Option<u64>, frames: Whole) -> Self {
-        Self { stream, read_ahead: VecDeque::new(), left, ended: false, frames }
+    fn new(
+        stream: noq::RecvStream,
+        critical: Option<Critical>,
+        left: Option<u64>,
+        frames: Whole,
+    ) -> Self {
+        let (id, read_ahead) = (stream_id(stream.id()), VecDeque::new());
+        Self { id, stream: Some(stream), critical, read_ahead, left, ended: false, frames }
     }
 
     /// The next piece of the stream; `None` at its end. Of a stream that is bounded, no more is
@@ -375,23 +405,39 @@ impl RecvStream {
         if let Some(next) = self.read_ahead.pop_front() {
             return Poll::Ready(Ok(Some(next)));
         }
+        // Of a QPACK stream, h3 reads the type alone.
+        let Some(stream) = &mut self.stream else { return Poll::Pending };
         if self.left.is_some() {
-            return pin!(self.stream.read_chunk(usize::MAX)).poll(cx);
+            return pin!(stream.read_chunk(usize::MAX)).poll(cx);
         }
         let mut chunks = [const { Bytes::new() }; CHUNKS_AT_ONCE];
-        let read = ready!(pin!(self.stream.read_many_chunks(&mut chunks)).poll(cx));
+        let read = ready!(pin!(stream.read_many_chunks(&mut chunks)).poll(cx));
         let Some(count) = read? else { return Poll::Ready(Ok(None)) };
         self.read_ahead.extend(chunks.into_iter().take(count));
         Poll::Ready(Ok(self.read_ahead.pop_front()))
     }
 
     /// Bytes of complete frames that have arrived; empty if that is nothing.
-    fn take(&mut self, chunk: Bytes) -> Result<Bytes, TooMuch> {
+    fn take(&mut self, chunk: Bytes) -> Result<Bytes, Violation> {
         if let Some(left) = &mut self.left {
             let rest = left.checked_sub(chunk.len() as u64);
-            *left = rest.ok_or(TooMuch("too much on one stream"))?;
+            *left = rest.ok_or(Violation::too_much("too much on one stream"))?;
         }
         self.frames.take(chunk)
+    }
+
+    /// Hands a QPACK stream over once its type has come.
+    fn hand_over(&mut self, cx: &mut Context<'_>) {
+        let Some(critical) = &self.critical else { return };
+        if let Some((instructions, begun)) = self.frames.instructions()
+            && let Some(stream) = self.stream.take()
+        {
+            let mut read = std::mem::take(&mut self.read_ahead);
+            read.push_front(begun);
+            critical.add(Qpack::new(stream, instructions, read, self.left));
+            // So that it is polled there.
+            cx.waker().wake_by_ref();
+        }
     }
 }
 
@@ -413,11 +459,13 @@ impl quic::RecvStream for RecvStream {
             };
             match taken {
                 Ok(bytes) if bytes.is_empty() => {}
-                Ok(bytes) => return Poll::Ready(Ok(Some(bytes))),
-                Err(too_much) => {
-                    self.frames.close_connection(&too_much);
-                    let connection_error =
-                        ConnectionErrorIncoming::InternalError(too_much.0.to_owned());
+                Ok(bytes) => {
+                    self.hand_over(cx);
+                    return Poll::Ready(Ok(Some(bytes)));
+                }
+                Err(violation) => {
+                    self.frames.close_connection(&violation);
+                    let connection_error = of_violation(&violation);
                     return Poll::Ready(Err(StreamErrorIncoming::ConnectionErrorIncoming {
                         connection_error,
                     }));
@@ -428,20 +476,22 @@ impl quic::RecvStream for RecvStream {
     }
 
     fn stop_sending(&mut self, error_code: u64) {
-        // A stream that has ended needs none.
-        let _ = self.stream.stop(var_int(error_code));
+        if let Some(stream) = &mut self.stream {
+            // A stream that has ended needs none.
+            let _ = stream.stop(var_int(error_code));
+        }
     }
 
     fn recv_id(&self) -> StreamId {
-        stream_id(self.stream.id())
+        self.id
     }
 }
 
 impl Drop for RecvStream {
     /// noq itself would say code 0, which is none of HTTP/3's.
     fn drop(&mut self) {
-        if !self.ended {
-            let _ = self.stream.stop(NO_ERROR);
+        if let Some(stream) = self.stream.as_mut().filter(|_| !self.ended) {
+            let _ = stream.stop(NO_ERROR);
         }
     }
 }
@@ -454,38 +504,4 @@ fn var_int(code: u64) -> VarInt {
 fn stream_id(id: noq::StreamId) -> StreamId {
     let id = u64::from(VarInt::from(id));
     StreamId::try_from(id).unwrap_or_else(|_| unreachable!("a stream ID of noq has 62 bits"))
-}
-
-fn of_connection(error: ConnectionError) -> ConnectionErrorIncoming {
-    match error {
-        ConnectionError::ApplicationClosed(close) => {
-            ConnectionErrorIncoming::ApplicationClose { error_code: close.error_code.into_inner() }
-        }
-        ConnectionError::TimedOut => ConnectionErrorIncoming::Timeout,
-        error => ConnectionErrorIncoming::Undefined(Arc::new(error)),
-    }
-}
-
-fn of_stream(error: ConnectionError) -> StreamErrorIncoming {
-    StreamErrorIncoming::ConnectionErrorIncoming { connection_error: of_connection(error) }
-}
-
-fn of_read(error: ReadError) -> StreamErrorIncoming {
-    match error {
-        ReadError::Reset(code) => {
-            StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() }
-        }
-        ReadError::ConnectionLost(error) => of_stream(error),
-        error => StreamErrorIncoming::Unknown(Box::new(error)),
-    }
-}
-
-fn of_write(error: WriteError) -> StreamErrorIncoming {
-    match error {
-        WriteError::Stopped(code) => {
-            StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() }
-        }
-        WriteError::ConnectionLost(error) => of_stream(error),
-        error => StreamErrorIncoming::Unknown(Box::new(error)),
-    }
 }

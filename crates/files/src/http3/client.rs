@@ -10,12 +10,12 @@ use bytes::{Buf, Bytes};
 use h3::ConnectionState;
 use h3::client::{RequestStream, SendRequest};
 use h3::error::StreamError;
-use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request, Response, StatusCode};
 use tokio::task::JoinHandle;
 
 use super::adapter::{BidiStream, Connection, Opener};
-use super::whole::{Load, MOST_OF_A_FRAME, TooMuch};
+use super::message::content_length;
+use super::whole::{Load, MOST_OF_A_FRAME};
 use crate::ClientError;
 use crate::client::{Early, Judge};
 
@@ -148,7 +148,9 @@ async fn ask(
     let left = match head.status() {
         // It says the length of another answer (RFC 9110 section 8.6).
         StatusCode::NOT_MODIFIED => None,
-        _ => content_length(head.headers())?,
+        _ => content_length(head.headers()).map_err(|value| {
+            ClientError::Http3(format!("content-length {value:?} is no length"))
+        })?,
     };
     Ok(Answer { head, stream, end, left })
 }
@@ -170,25 +172,6 @@ async fn final_response(
         }
     }
     Err(ClientError::Http3(format!("more than {MOST_INTERIM} interim answers")))
-}
-
-/// The length that an answer says, if it says one. It may say the same several times (RFC 9110
-/// section 8.6).
-fn content_length(headers: &HeaderMap) -> Result<Option<u64>, ClientError> {
-    let mut length = None;
-    for value in headers.get_all(CONTENT_LENGTH) {
-        for part in value.to_str().unwrap_or_default().split(',') {
-            let part = part.trim_matches([' ', '\t']);
-            let is_number = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-            let number = part.parse().ok().filter(|_| is_number);
-            if number.is_none() || length.is_some() && length != number {
-                let error = format!("content-length {value:?} is no length");
-                return Err(ClientError::Http3(error));
-            }
-            length = number;
-        }
-    }
-    Ok(length)
 }
 
 /// Begins HTTP/3 anew if the server did not take what was sent before the handshake was done.
@@ -259,8 +242,8 @@ struct CloseReason {
 impl CloseReason {
     /// The end of the connection says more than what HTTP/3 makes of it.
     fn of_connection(&self, error: &dyn fmt::Display) -> ClientError {
-        if let Some(TooMuch(reason)) = self.load.too_much() {
-            return ClientError::Http3(reason.to_owned());
+        if let Some(violation) = self.load.violation() {
+            return ClientError::Http3(violation.reason.to_owned());
         }
         let reason = self.connection.close_reason();
         reason.map_or_else(|| ClientError::Http3(error.to_string()), ClientError::Lost)

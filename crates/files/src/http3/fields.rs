@@ -2,6 +2,8 @@
 //! section (RFC 9204 section 4.5). h3 takes the last of several and takes them in any order, and
 //! does not tell.
 
+use super::huffman::is_sound;
+
 /// The pseudo-header fields of a field section, each counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Pseudo {
@@ -17,12 +19,11 @@ pub(super) struct Pseudo {
 }
 
 impl Pseudo {
-    /// Reads a field section. `None` if it is not well encoded or needs the dynamic table, which h3
-    /// finds as well.
+    /// Reads a field section. `None` if it is not well encoded or needs the dynamic table.
     pub(super) fn read(section: &[u8]) -> Option<Self> {
-        let mut rest = section;
-        // Required Insert Count and Base.
-        integer(&mut rest, 8)?;
+        // Required Insert Count is 0, and Base is not negative (RFC 9204 section 4.5.1).
+        let (&[0, 0..0x80], _) = section.split_first_chunk()? else { return None };
+        let mut rest = &section[1..];
         integer(&mut rest, 7)?;
         let (mut pseudo, mut is_behind) = (Self::default(), false);
         while let Some(&first) = rest.first() {
@@ -129,12 +130,18 @@ fn field_line<'a>(rest: &mut &'a [u8], first: u8) -> Option<(Kind, Option<&'a [u
         }
         0x20..=0x3f => {
             let length = integer(rest, 3)?;
-            Kind::of_name(take(rest, length)?, first & 0x08 != 0)
+            let (name, is_huffman) = (take(rest, length)?, first & 0x08 != 0);
+            if is_huffman && !is_sound(name) {
+                return None;
+            }
+            Kind::of_name(name, is_huffman)
         }
         _ => return None,
     };
+    let is_huffman = rest.first()? & 0x80 != 0;
     let length = integer(rest, 7)?;
-    Some((kind, Some(take(rest, length)?)))
+    let value = take(rest, length)?;
+    (!is_huffman || is_sound(value)).then_some((kind, Some(value)))
 }
 
 fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {

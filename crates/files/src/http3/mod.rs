@@ -2,7 +2,13 @@
 
 mod adapter;
 pub(crate) mod client;
+mod critical;
+mod errors;
 mod fields;
+mod huffman;
+mod message;
+mod qpack;
+mod rules;
 pub(crate) mod server;
 mod whole;
 

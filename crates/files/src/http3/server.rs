@@ -11,13 +11,13 @@ use bytes::Bytes;
 use h3::error::{Code, ConnectionError, StreamError};
 use h3::proto::frame::Frame;
 use h3::server::{RequestResolver, RequestStream};
-use http::header::{HOST, TE};
-use http::{HeaderValue, Method, Request, Response};
+use http::{Method, Request, Response};
 use noq::{PathId, VarInt};
 use tokio::sync::watch;
 
 use super::adapter::{BidiStream, Connection, Streams};
 use super::fields::Pseudo;
+use super::message;
 use crate::hq::{MAX_REQUEST_BYTES, Refusal};
 use crate::server::{Asked, ConnectionGuard, Outcome, Shared, Window, give, has_body, respond};
 
@@ -131,7 +131,7 @@ async fn answer(
     asked.read(&request);
     let is_connect = request.method() == Method::CONNECT;
     let malformed = pseudo.and_then(|pseudo| pseudo.malformed(is_connect));
-    if let Some(malformed) = malformed.or_else(|| malformed_fields(&request)) {
+    if let Some(malformed) = malformed.or_else(|| message::malformed(&request)) {
         stream.stop_stream(Code::H3_MESSAGE_ERROR);
         stream.stop_sending(Code::H3_MESSAGE_ERROR);
         return shared.reset(&asked, 400, &malformed);
@@ -185,29 +185,6 @@ async fn resolve(
     };
     let (request, stream) = request.accept_with_frame(frame)?.resolve().await?;
     Ok((request, pseudo, stream))
-}
-
-/// The reason why a request is malformed that h3 has let through: fields of a connection (RFC 9114
-/// section 4.2), or no authority, or two of them (section 4.3.1).
-fn malformed_fields(request: &Request<()>) -> Option<&'static str> {
-    let headers = request.headers();
-    let of_a_connection =
-        ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
-    if of_a_connection.iter().any(|name| headers.contains_key(*name)) {
-        return Some("a field that is about a connection");
-    }
-    if headers.get_all(TE).iter().any(|te| te != "trailers") {
-        return Some("TE has more than trailers");
-    }
-    let mut hosts = headers.get_all(HOST).iter();
-    let (host, second) = (hosts.next(), hosts.next());
-    let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
-    match (authority, host.map(HeaderValue::as_bytes)) {
-        (Some(authority), Some(host)) if authority != host => Some("another Host than :authority"),
-        (None, None | Some(b"")) => Some("neither :authority nor Host"),
-        _ if second.is_some() => Some("two Hosts"),
-        _ => None,
-    }
 }
 
 async fn send_head(

@@ -7,22 +7,20 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use fullpipe_noq_repairs::wire::Reader;
 use tokio::sync::Notify;
 
-use fullpipe_noq_repairs::wire::Reader;
-
-use super::EXCESSIVE_LOAD;
+use super::qpack::Instructions;
+use super::rules::{
+    CONTROL_STREAM, Control, DATA, DECODER_STREAM, ENCODER_STREAM, Message, Peer, SETTINGS,
+    Violation, stream_begins,
+};
 
 /// Bytes of unfinished frames that all streams of a connection hold together: a few of the largest
 /// that each may have.
 const MOST_HELD: usize = 256 * 1024;
 /// Bytes of the largest frame. That is more than any header that either end takes.
 pub(super) const MOST_OF_A_FRAME: usize = 64 * 1024;
-
-const DATA: usize = 0x0;
-const SETTINGS: usize = 0x4;
-/// The type of a control stream (RFC 9114 section 6.2.1).
-const CONTROL: usize = 0x0;
 
 /// State that the streams of one connection share.
 #[derive(Clone, Debug)]
@@ -31,27 +29,38 @@ pub(super) struct Load(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     connection: Option<noq::Connection>,
+    peer: Peer,
     held: AtomicUsize,
     has_settings: AtomicBool,
     settings: Notify,
     /// The reason why the connection was closed.
-    too_much: OnceLock<TooMuch>,
+    violation: OnceLock<Violation>,
 }
 
 impl Load {
-    pub(super) fn of(connection: noq::Connection) -> Self {
-        Self::new(Some(connection))
+    pub(super) fn of(connection: noq::Connection, peer: Peer) -> Self {
+        Self::new(Some(connection), peer)
     }
 
-    fn new(connection: Option<noq::Connection>) -> Self {
+    fn new(connection: Option<noq::Connection>, peer: Peer) -> Self {
         let (held, has_settings) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let (settings, too_much) = (Notify::new(), OnceLock::new());
-        Self(Arc::new(Inner { connection, held, has_settings, settings, too_much }))
+        let (settings, violation) = (Notify::new(), OnceLock::new());
+        Self(Arc::new(Inner { connection, peer, held, has_settings, settings, violation }))
     }
 
-    /// The reason why the connection was closed, if the peer sent too much.
-    pub(super) fn too_much(&self) -> Option<TooMuch> {
-        self.0.too_much.get().copied()
+    /// The reason why the connection was closed, if the peer did what it may not.
+    pub(super) fn violation(&self) -> Option<Violation> {
+        self.0.violation.get().copied()
+    }
+
+    /// Closes the connection for this reason.
+    pub(super) fn close(&self, violation: &Violation) {
+        if let Some(connection) = &self.0.connection
+            && connection.close_reason().is_none()
+        {
+            self.0.violation.get_or_init(|| *violation);
+            connection.close(violation.code, violation.reason.as_bytes());
+        }
     }
 
     /// Ends when the peer's SETTINGS have come.
@@ -63,10 +72,6 @@ impl Load {
     }
 }
 
-/// The peer sends too much of something.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct TooMuch(pub(super) &'static str);
-
 /// The next piece of a stream.
 #[derive(Debug)]
 enum Next {
@@ -76,15 +81,40 @@ enum Next {
     Frame,
     /// So many bytes of a DATA frame.
     Data(usize),
+    /// Instructions of QPACK, which h3 does not read.
+    Instructions(Instructions),
     /// Bytes that h3 does not read as frames.
     Anything,
+}
+
+/// The order of a stream's frames.
+#[derive(Debug)]
+enum Order {
+    Control(Control),
+    Message(Message),
+}
+
+impl Order {
+    fn begins(&self, peer: Peer, kind: usize, length: usize) -> Result<(), Violation> {
+        match self {
+            Self::Control(control) => control.begins(peer, kind, length),
+            Self::Message(message) => message.begins(peer, kind),
+        }
+    }
+
+    fn ends(&mut self, peer: Peer, kind: usize, payload: &[u8]) -> Result<(), Violation> {
+        match self {
+            Self::Control(control) => control.ends(kind, payload),
+            Self::Message(message) => message.ends(peer, kind, payload),
+        }
+    }
 }
 
 /// The frames of one stream.
 #[derive(Debug)]
 pub(super) struct Whole {
     next: Next,
-    is_control: bool,
+    order: Order,
     load: Load,
     /// The beginning of something that is not complete.
     held: Vec<u8>,
@@ -95,19 +125,23 @@ pub(super) struct Whole {
 impl Whole {
     /// The frames of a request, or of its answer.
     pub(super) fn of_request(load: Load) -> Self {
-        Self { next: Next::Frame, is_control: false, load, held: Vec::new(), needed: 0 }
+        Self::new(Next::Frame, Order::Message(Message::default()), load)
     }
 
-    /// A unidirectional stream.
+    /// A unidirectional stream. Those without frames have no order.
     pub(super) fn of_uni(load: Load) -> Self {
-        Self { next: Next::Type, is_control: false, load, held: Vec::new(), needed: 0 }
+        Self::new(Next::Type, Order::Control(Control::default()), load)
+    }
+
+    fn new(next: Next, order: Order, load: Load) -> Self {
+        Self { next, order, load, held: Vec::new(), needed: 0 }
     }
 
     /// Takes what has arrived, and gives what h3 may have; empty if that is nothing yet.
     ///
     /// # Errors
-    /// A frame is too long, or the connection's streams hold too much.
-    pub(super) fn take(&mut self, arrived: Bytes) -> Result<Bytes, TooMuch> {
+    /// A frame is too long or has no place here, or the connection's streams hold too much.
+    pub(super) fn take(&mut self, arrived: Bytes) -> Result<Bytes, Violation> {
         let mut all = if self.held.is_empty() {
             arrived
         } else {
@@ -128,21 +162,27 @@ impl Whole {
         self.release()
     }
 
-    /// Closes the connection: the peer sends more than anybody needs (RFC 9114 section 10.5).
-    pub(super) fn close_connection(&self, reason: &TooMuch) {
-        if let Some(connection) = &self.load.0.connection
-            && connection.close_reason().is_none()
-        {
-            self.load.0.too_much.get_or_init(|| *reason);
-            connection.close(EXCESSIVE_LOAD, reason.0.as_bytes());
+    /// The instructions of a QPACK stream, once its type has come, and what came of them.
+    pub(super) fn instructions(&mut self) -> Option<(Instructions, Bytes)> {
+        match std::mem::replace(&mut self.next, Next::Anything) {
+            Next::Instructions(instructions) => Some((instructions, self.release())),
+            next => {
+                self.next = next;
+                None
+            }
         }
     }
 
-    fn hold(&mut self, bytes: &[u8]) -> Result<(), TooMuch> {
+    /// Closes the connection for this reason.
+    pub(super) fn close_connection(&self, violation: &Violation) {
+        self.load.close(violation);
+    }
+
+    fn hold(&mut self, bytes: &[u8]) -> Result<(), Violation> {
         let before = self.load.0.held.fetch_add(bytes.len(), Ordering::Relaxed);
         self.held.extend_from_slice(bytes);
         if before + bytes.len() > MOST_HELD {
-            return Err(TooMuch("too much of unfinished frames"));
+            return Err(Violation::too_much("too much of unfinished frames"));
         }
         Ok(())
     }
@@ -153,13 +193,15 @@ impl Whole {
     }
 
     /// The bytes that belong to what is complete.
-    fn complete(&mut self, all: &[u8]) -> Result<usize, TooMuch> {
+    fn complete(&mut self, all: &[u8]) -> Result<usize, Violation> {
+        let peer = self.load.0.peer;
         let mut rest = Reader(all);
         let mut done = 0;
         while !rest.0.is_empty() {
             let left = rest.0.len();
             match self.next {
                 Next::Anything => return Ok(all.len()),
+                Next::Instructions(_) => break,
                 Next::Data(bytes) => {
                     let here = bytes.min(left);
                     rest.take(here);
@@ -170,26 +212,36 @@ impl Whole {
                         self.needed = left + 1;
                         break;
                     };
-                    self.is_control = kind == CONTROL;
-                    self.next = if self.is_control { Next::Frame } else { Next::Anything };
+                    stream_begins(peer, kind)?;
+                    self.next = match kind {
+                        CONTROL_STREAM => Next::Frame,
+                        ENCODER_STREAM => Next::Instructions(Instructions::Encoder),
+                        DECODER_STREAM => Next::Instructions(Instructions::Decoder(None)),
+                        _ => Next::Anything,
+                    };
                 }
                 Next::Frame => {
                     let (Some(kind), Some(length)) = (rest.size(), rest.size()) else {
                         self.needed = left + 1;
                         break;
                     };
-                    if kind == DATA && !self.is_control {
+                    self.order.begins(peer, kind, length)?;
+                    if kind == DATA {
+                        self.order.ends(peer, kind, &[])?;
                         if length > 0 {
                             self.next = Next::Data(length);
                         }
                     } else if length > MOST_OF_A_FRAME {
-                        return Err(TooMuch("a frame is too long"));
-                    } else if rest.take(length).is_none() {
+                        return Err(Violation::too_much("a frame is too long"));
+                    } else if let Some(payload) = rest.take(length) {
+                        self.order.ends(peer, kind, payload)?;
+                        if kind == SETTINGS {
+                            self.load.0.has_settings.store(true, Ordering::Relaxed);
+                            self.load.0.settings.notify_waiters();
+                        }
+                    } else {
                         self.needed = left - rest.0.len() + length;
                         break;
-                    } else if kind == SETTINGS && self.is_control {
-                        self.load.0.has_settings.store(true, Ordering::Relaxed);
-                        self.load.0.settings.notify_waiters();
                     }
                 }
             }
@@ -235,7 +287,7 @@ mod tests {
     }
 
     fn load() -> Load {
-        Load::new(None)
+        Load::new(None, Peer::Client)
     }
 
     #[test]
@@ -259,7 +311,7 @@ mod tests {
         // HEADERS, DATA in two frames, one of them empty, an unknown frame, and the beginning of
         // HEADERS.
         let stream = [
-            &[1, 3, 9, 9, 9, 0, 4, 8, 8][..],
+            &[1, 3, 0, 0, 0xd1, 0, 4, 8, 8][..],
             &[8, 8, 0, 0, 0x40, 0x21, 2, 7, 7],
             &[1, 0x40, 90, 6, 6],
         ]
@@ -280,14 +332,20 @@ mod tests {
     #[test]
     fn data_and_other_peoples_streams_are_not_held() {
         let mut request = Whole::of_request(load());
-        // DATA of 2^61 bytes.
-        let begin = Bytes::from_static(&[0, 0xe0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3]);
+        // HEADERS, and DATA of 2^61 bytes.
+        let begin = Bytes::from_static(&[1, 2, 0, 0, 0, 0xe0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3]);
         assert_eq!(request.take(begin.clone()), Ok(begin));
         let more = Bytes::from_static(&[4; 1000]);
         assert_eq!(request.take(more.clone()), Ok(more));
+        let mut unknown = Whole::of_uni(load());
+        let begin = Bytes::from_static(&[0x21, 1, 0x7f]);
+        assert_eq!(unknown.take(begin.clone()), Ok(begin));
+        // h3 hears of QPACK's streams that they are there.
         let mut encoder = Whole::of_uni(load());
-        let begin = Bytes::from_static(&[2, 1, 0x7f]);
-        assert_eq!(encoder.take(begin.clone()), Ok(begin));
+        let kind = encoder.take(Bytes::from_static(&[2, 0x20]));
+        assert_eq!(kind, Ok(Bytes::from_static(&[2])));
+        let (_, begun) = encoder.instructions().expect("its type has come");
+        assert_eq!(&*begun, [0x20]);
     }
 
     #[test]
@@ -295,7 +353,7 @@ mod tests {
         let length = [0x80, 1, 0, 1];
         let mut long = Whole::of_request(load());
         let frame = Bytes::from([&[1][..], &length].concat());
-        assert_eq!(long.take(frame), Err(TooMuch("a frame is too long")));
+        assert_eq!(long.take(frame), Err(Violation::too_much("a frame is too long")));
         let load = load();
         let frame = Bytes::from([&[1, 0x80, 0, 0xff, 0xff][..], &[0; 50_000]].concat());
         let mut streams: Vec<_> = (0..6).map(|_| Whole::of_request(load.clone())).collect();

@@ -4,15 +4,20 @@ use std::sync::Arc;
 
 use crate::common::{fetch, frame, headers, length, loopback};
 use fullpipe_files::noq::crypto::rustls::QuicServerConfig;
-use fullpipe_files::noq::{Connection, Endpoint, ServerConfig};
+use fullpipe_files::noq::{Connection, ConnectionError, Endpoint, ServerConfig};
 use fullpipe_files::{Alpn, Client, ClientError, ClientOptions, Verify};
 use fullpipe_testkit::PATIENCE;
+use tokio::sync::oneshot;
 
 /// A control stream with empty SETTINGS.
 const CONTROL: &[u8] = &[0, 4, 0];
 
-/// A server that says this on its control stream, and gives this answer to every request, or none.
-fn server(control: Vec<u8>, answer: Vec<u8>) -> Endpoint {
+/// A server that opens streams with these bytes, and gives this answer to every request, or none.
+/// And the end of its one connection.
+pub(crate) fn server_of(
+    streams: Vec<Vec<u8>>,
+    answer: Vec<u8>,
+) -> (Endpoint, oneshot::Receiver<ConnectionError>) {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let key = rustls_pki_types::PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -27,17 +32,25 @@ fn server(control: Vec<u8>, answer: Vec<u8>) -> Endpoint {
     let config = ServerConfig::with_crypto(Arc::new(tls));
     let endpoint = Endpoint::server(config, loopback()).expect("a server");
     let accepting = endpoint.clone();
+    let (ended, end) = oneshot::channel();
     tokio::spawn(async move {
         let incoming = accepting.accept().await.expect("a client");
-        serve(incoming.await.expect("a connection"), &control, &answer).await;
+        let connection = incoming.await.expect("a connection");
+        serve(&connection, &streams, &answer).await;
+        // Few tests ask.
+        let _ = ended.send(connection.closed().await);
     });
-    endpoint
+    (endpoint, end)
 }
 
 /// The client may be gone at any time, and the test asks the client.
-async fn serve(connection: Connection, control: &[u8], answer: &[u8]) {
-    let Ok(mut stream) = connection.open_uni().await else { return };
-    let _ = stream.write_all(control).await;
+async fn serve(connection: &Connection, streams: &[Vec<u8>], answer: &[u8]) {
+    let mut all = Vec::new();
+    for bytes in streams {
+        let Ok(mut stream) = connection.open_uni().await else { return };
+        let _ = stream.write_all(bytes).await;
+        all.push(stream);
+    }
     let mut open = Vec::new();
     while let Ok((mut send, mut recv)) = connection.accept_bi().await {
         let _ = recv.read_to_end(10_000).await;
@@ -47,7 +60,6 @@ async fn serve(connection: Connection, control: &[u8], answer: &[u8]) {
         }
         open.push(send);
     }
-    drop(stream);
 }
 
 fn status(code: &str) -> Vec<u8> {
@@ -56,7 +68,7 @@ fn status(code: &str) -> Vec<u8> {
 
 /// The client's outcome with a server that sends these bytes.
 async fn outcome(control: &[u8], answer: &[Vec<u8>]) -> Result<Vec<u8>, ClientError> {
-    let server = server(control.to_vec(), answer.concat());
+    let (server, _end) = server_of(vec![control.to_vec()], answer.concat());
     let address = server.local_addr().expect("an address");
     let options = ClientOptions { alpn: Alpn::H3, ..ClientOptions::default() };
     let client = Client::connect(address, "localhost", &Verify::Insecure, options).await;

@@ -16,6 +16,7 @@ mod ecn_codepoint;
 mod endurance;
 mod first_flight;
 mod http3;
+mod http3_errors;
 mod migration;
 mod preferred;
 mod refusals;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         endurance::TESTS,
         first_flight::TESTS,
         http3::TESTS,
+        http3_errors::TESTS,
         migration::TESTS,
         preferred::TESTS,
         refusals::TESTS,

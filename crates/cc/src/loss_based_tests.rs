@@ -2,6 +2,10 @@
 
 use std::vec::Vec;
 
+#[cfg(feature = "custom")]
+use crate::algo::Congestion;
+#[cfg(feature = "custom")]
+use crate::conn::Conn;
 use crate::test_link::{Link, MS, SMSS};
 use crate::{
     Algorithm, Config, Controller, CubicRules, Duration, Instant, PacketState, Rate, SendDecision,
@@ -165,5 +169,25 @@ fn after_idleness_three_quarters_of_the_window_stay_known() {
         assert_eq!(link.cc.cwnd(), 10 * SMSS, "{algorithm}");
         let off = ssthresh(&link).abs_diff(cwnd * 3 / 4);
         assert!(off <= SMSS, "{algorithm}: {} of {cwnd}", ssthresh(&link));
+    }
+}
+
+/// An undo gives nothing back to a window that has grown as large again: the threshold of the
+/// congestion stays.
+#[cfg(feature = "custom")]
+#[test]
+fn a_window_that_is_back_needs_no_undo() {
+    for algorithm in [Algorithm::Cubic, Algorithm::Reno] {
+        let (now, config) = (Instant::default(), Config::new(1));
+        let mut conn = Conn::new(&config, now);
+        let mut control = crate::built_in(algorithm, &mut conn, now, &config);
+        let before = conn.cwnd;
+        let loss = Congestion { now, new_episode: true, has_losses: true, marks: None };
+        control.on_congestion(&mut conn, &loss);
+        let ssthresh = control.snapshot(&conn).ssthresh;
+        assert!(conn.cwnd < before && ssthresh.is_some(), "{algorithm}");
+        conn.cwnd = before;
+        control.on_spurious_loss(&mut conn);
+        assert_eq!(control.snapshot(&conn).ssthresh, ssthresh, "{algorithm}");
     }
 }

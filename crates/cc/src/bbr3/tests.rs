@@ -265,6 +265,18 @@ fn an_undo_gives_back_the_state_of_its_own_episode_only() {
     assert_eq!(bbr.state, State::ProbeBwCruise);
 }
 
+/// Nor does an undo begin a probe anew that has begun already, or leave ProbeRTT.
+#[test]
+fn an_undo_ends_no_state_that_came_since() {
+    for state in [State::ProbeBwUp, State::ProbeRtt] {
+        let (mut bbr, mut conn) = plain::<Draft>();
+        bbr.undo_state = Some(State::ProbeBwUp);
+        bbr.state = state;
+        bbr.on_spurious_loss(&mut conn);
+        assert_eq!(bbr.state, state);
+    }
+}
+
 /// With a BDP of a few packets, a quarter of it rounds to nothing, so UP adds two packets
 /// (QuantizationBudget).
 #[test]
@@ -299,6 +311,8 @@ fn a_restart_from_idle_ends_with_a_delivery() {
         let (mut bbr, mut conn) = plain::<F>();
         bbr.schedule_rtt_check();
         bbr.on_restart_from_idle(&mut conn, Instant::default());
+        let delivered_nothing = RateSample { delivered: 0, ..sample(bbr.max_bw) };
+        bbr.on_ack(&mut conn, &delivered_nothing);
         let before = bbr.idle_restart;
         bbr.on_ack(&mut conn, &sample(Rate::from_bits_per_sec(1_000_000)));
         (before, bbr.idle_restart)

@@ -170,6 +170,39 @@ fn no_rate_of_safe_retreat_counts() {
     }
 }
 
+/// The response to losses of a jump stands: nothing is kept that an undo would give back.
+#[test]
+fn a_safe_retreat_has_no_undo() {
+    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x, Algorithm::Bbr3Linux] {
+        let mut link = jumping(algorithm);
+        let lost = link.flight.pop_front().expect("a jump");
+        let mut batch = link.cc.ack(link.now);
+        batch.lost(&lost.packet);
+        batch.finish();
+        let kept = link.bbr();
+        assert_eq!(kept.undo_state, None, "{algorithm}");
+        assert_eq!(kept.undo_bw_shortterm, Some(Rate::ZERO), "{algorithm}");
+        let volumes = (kept.undo_inflight_shortterm, kept.undo_inflight_longterm);
+        assert_eq!(volumes, (Some(0), Some(0)), "{algorithm}");
+    }
+}
+
+/// A packet out of sight leaves the flight, and says nothing else.
+#[test]
+fn a_discarded_packet_leaves_the_flight_alone() {
+    for algorithm in crate::events::algorithms() {
+        let mut cc = Controller::new(algorithm, Config::new(1), START);
+        let flight = send(&mut cc, START, 3);
+        let before = cc.snapshot();
+        let mut batch = cc.ack(START);
+        batch.discarded(&flight[1]);
+        batch.finish();
+        let mut after = cc.snapshot();
+        assert_eq!(core::mem::replace(&mut after.inflight, 3 * SMSS), 2 * SMSS, "{algorithm}");
+        assert_eq!(after, before, "{algorithm}");
+    }
+}
+
 /// The window of a jump is in force whatever the transport says of its packets' size.
 #[test]
 fn a_change_of_the_packet_size_leaves_a_jump() {
@@ -207,6 +240,7 @@ fn marks_apart_do_not_renew_an_episode_of_losses() {
             batch.lost(&flight[1]);
         }
         batch.finish();
+        cc.on_spurious_loss(now + MS.times(43));
         cc.cwnd()
     };
     assert_eq!(after(true), after(false));

@@ -1,6 +1,7 @@
 //! BBRv3 beside a plain model of draft-ietf-ccwg-bbr, written by its functions, with what this
-//! crate says it does otherwise. extra_acked is taken over.
+//! crate says it does otherwise.
 
+mod aggregation;
 mod probe_bw;
 mod probe_rtt;
 mod startup;
@@ -10,9 +11,10 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
+use self::aggregation::Aggregation;
 use self::probe_bw::Phase;
-use super::params::Draft;
 use super::Bbr3;
+use super::params::Draft;
 use crate::algo::{Congestion, CongestionControl};
 use crate::config::{AckFrequency, Config, Transport};
 use crate::conn::Conn;
@@ -50,6 +52,7 @@ struct Plain {
     probe_rtt_done_stamp: Option<Instant>,
     probe_rtt_round_done: bool,
     prior_cwnd: u64,
+    aggregation: Aggregation,
     extra_acked: u64,
     full_bw_reached: bool,
     full_bw_now: bool,
@@ -108,6 +111,7 @@ impl Plain {
             probe_rtt_done_stamp: None,
             probe_rtt_round_done: false,
             prior_cwnd: 0,
+            aggregation: Aggregation::new(now),
             extra_acked: 0,
             full_bw_reached: false,
             full_bw_now: false,
@@ -308,6 +312,7 @@ impl CongestionControl for Plain {
     fn on_ack(&mut self, conn: &mut Conn, rs: &RateSample) {
         self.update_latest_delivery_signals(conn, rs);
         self.update_congestion_signals(conn, rs);
+        self.update_ack_aggregation(conn, rs);
         self.check_full_bw_reached(rs);
         self.check_startup_done(conn, rs);
         self.check_drain_done(conn, rs.now);
@@ -385,6 +390,7 @@ impl CongestionControl for Plain {
     /// HandleRestartFromIdle().
     fn on_restart_from_idle(&mut self, conn: &mut Conn, now: Instant) {
         self.idle_restart = true;
+        self.aggregation.begin(now, conn.delivered());
         if self.is_in_a_probe_bw_state() {
             self.set_pacing_rate(conn, 100);
         } else if self.state == State::ProbeRtt {
@@ -397,7 +403,7 @@ impl CongestionControl for Plain {
     }
 }
 
-/// The model of one call, and the control parameters that follow from it and extra_acked.
+/// The model of one call, and the control parameters that follow from it.
 impl Model<Bbr3<Draft>> for Plain {
     fn agree(&mut self, real: &Bbr3<Draft>, conn: &Conn, expected: &Conn) {
         assert_eq!(real.state, self.state);
@@ -426,7 +432,7 @@ impl Model<Bbr3<Draft>> for Plain {
         assert_eq!(conn.sampler.is_app_limited(), expected.sampler.is_app_limited());
         assert_eq!(conn.was_application_limited, expected.was_application_limited);
         self.probe.agrees(real);
-        self.extra_acked = real.extra_acked;
+        assert_eq!(real.extra_acked, self.extra_acked);
         let mut expected = expected.clone();
         if let Some(rs) = self.sample.take() {
             if !self.has_seen_rtt && expected.srtt().is_some() {

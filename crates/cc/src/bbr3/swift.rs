@@ -156,9 +156,18 @@ impl Swift {
         if is_far { min_rtt } else { min_rtt.min(Duration::from_nanos(base)) }
     }
 
-    /// The estimated BDP at that distance, in units of a window: it makes no queue.
+    /// The time for which the receiver holds bytes that are in flight, and not in the network: no
+    /// more than the endpoint's target. Above it the endpoint window is the limit, and a delayed
+    /// ACK names a few packets, however long its wait was.
+    fn time_at_receiver(&self) -> Duration {
+        Duration::from_nanos(self.receiver_delay.min(self.endpoint_target).into())
+    }
+
+    /// The estimated BDP at that distance with what the receiver holds, in units of a window: it
+    /// makes no queue.
     fn bdp(&self, max_bw: Rate, min_rtt: Duration) -> u64 {
-        max_bw.bytes_in(self.distance(min_rtt)).saturating_mul(1 << UNIT_SHIFT)
+        let time = self.distance(min_rtt) + self.time_at_receiver();
+        max_bw.bytes_in(time).saturating_mul(1 << UNIT_SHIFT)
     }
 
     /// The fabric's target for a flow with a window of `size` and the distance `min_rtt`.
@@ -407,13 +416,9 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// Bytes that wait in the receiver's host: they are in flight, and not in the network. No more
-    /// than the endpoint's target has room for: above it the endpoint window is the limit, and a
-    /// delayed ACK names a few packets, however long its wait was.
+    /// Bytes that wait in the receiver's host.
     pub(super) fn volume_at_receiver(&self) -> u64 {
-        let Some(swift) = F::swift(&self.own) else { return 0 };
-        let delay = swift.receiver_delay.min(swift.endpoint_target);
-        self.bw.bytes_in(Duration::from_nanos(delay.into()))
+        F::swift(&self.own).map_or(0, |swift| self.bw.bytes_in(swift.time_at_receiver()))
     }
 
     /// True if a probe waits for rounds alone, however small the BDP is: `bbr-swift`, unless it

@@ -45,7 +45,7 @@ pub(crate) struct Flow {
     /// Bytes that the receiver lets be in flight.
     pub(super) credit: u64,
     /// The transport has overwritten C.inflight: the books need not agree from here on.
-    resynced: bool,
+    pub(super) resynced: bool,
     pub(super) last: Last,
 }
 

@@ -76,12 +76,14 @@ impl Flow {
 
     /// After a timeout BBR's window is one SMSS above what is in flight (the draft's OnEnterRTO),
     /// and stays low until the next ACK. A configured initial window may be lower than the floor
-    /// until something is acknowledged.
+    /// until something is acknowledged. A transport that once told a wrong C.inflight may have any
+    /// in flight: a jump of Careful Resume that ends in the timeout leaves what the path carried.
     fn check_floor(&self) {
         let (cwnd, initial) = (self.cc.cwnd(), self.cc.initial_cwnd());
         let least = match self.last {
             _ if self.conserves_packets() => self.smss,
             Last::Ack if self.is_bbr() => self.floor(),
+            Last::Timeout if self.resynced => 1,
             Last::Timeout
                 if self.cc.algorithm().name().starts_with("bbr3")
                     || self.cc.algorithm().name() == "bbr-swift" =>

@@ -199,14 +199,15 @@ mod tests {
     }
 
     proptest! {
-        /// The score of one round trip beside the formula of [`ClassicQueue::judge_by_mean`], in
-        /// floating point; logarithms are at most 0.09 too low.
+        /// The score of one round trip beside the formulas of [`ClassicQueue::judge`] and
+        /// [`ClassicQueue::judge_by_mean`], in floating point; logarithms are at most 0.09 too low.
         #[test]
         fn a_round_trip_is_judged_by_the_formula(
             queue_us in prop_oneof![Just(1_000u64), Just(2_000), 1u64..60_000],
-            deviation_us in 1u64..60_000,
+            deviation_us in prop_oneof![1u64..750, 1u64..60_000],
             score in 0u32..=17,
             is_marked: bool,
+            by_mean: bool,
         ) {
             let mut conn = Conn::new(&Config::new(1), Instant::default());
             let min_rtt = Duration::from_millis(20);
@@ -219,10 +220,16 @@ mod tests {
                 deviation: Duration::from_micros(deviation_us).as_nanos() << FRACTION_BITS,
                 ..ClassicQueue::new(true)
             };
-            classic.judge_by_mean(&conn, is_marked);
+            if by_mean {
+                classic.judge_by_mean(&conn, is_marked);
+            } else {
+                classic.judge(&conn);
+            }
             let varies = (deviation_us as f64 / 750.0).log2();
             let above = |us: f64| (queue_us as f64 / us).log2();
-            let evidence = if is_marked && above(2_000.0) > 0.0 {
+            let evidence = if !by_mean {
+                (varies + above(2_000.0).max(0.0)) / 2.0
+            } else if is_marked && above(2_000.0) > 0.0 {
                 (varies + above(2_000.0)) / 2.0
             } else if above(1_000.0) < 0.0 {
                 (varies.min(0.0) + above(1_000.0)) / 2.0

@@ -405,4 +405,23 @@ mod tests {
         let epoch = Epoch::new(Instant::default(), 900 * SMSS, 700 * SMSS, SMSS);
         assert_eq!((epoch.k, epoch.w_cubic(0, SMSS)), (0, 900 * SMSS));
     }
+
+    /// Fractions of a byte are carried over: a window grows by bytes, and not by ACKs.
+    #[test]
+    fn many_small_acks_add_as_much_as_one() {
+        let grown = |acks: u64, bytes: u64| {
+            let start = Instant::default();
+            let mut conn = conn();
+            conn.cwnd = 1_000 * SMSS;
+            let mut cubic = Cubic { w_max: 2_000 * SMSS, ..Cubic::new(&mut conn) };
+            let packet = conn.sampler.on_sent(start, SMSS, false, SMSS);
+            let rs = conn.sample(start, &packet, None);
+            cubic.avoid_congestion(&mut conn, &rs, 1);
+            let later = RateSample { now: start + Duration::from_secs(2), ..rs };
+            (0..acks).for_each(|_| cubic.avoid_congestion(&mut conn, &later, bytes));
+            conn.cwnd - 1_000 * SMSS
+        };
+        let (many, one) = (grown(10_000, 1), grown(1, 10_000));
+        assert!(one > 100 && many.abs_diff(one) <= one / 100, "{many} and {one}");
+    }
 }

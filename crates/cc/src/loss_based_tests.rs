@@ -177,7 +177,12 @@ fn after_idleness_three_quarters_of_the_window_stay_known() {
 #[cfg(feature = "custom")]
 #[test]
 fn a_window_that_is_back_needs_no_undo() {
-    for algorithm in [Algorithm::Cubic, Algorithm::Reno] {
+    for algorithm in [
+        Algorithm::Cubic,
+        Algorithm::Reno,
+        #[cfg(feature = "prague")]
+        Algorithm::Prague,
+    ] {
         let (now, config) = (Instant::default(), Config::new(1));
         let mut conn = Conn::new(&config, now);
         let mut control = crate::built_in(algorithm, &mut conn, now, &config);

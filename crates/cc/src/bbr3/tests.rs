@@ -277,6 +277,21 @@ fn an_undo_ends_no_state_that_came_since() {
     }
 }
 
+/// AdaptLongTermModel(): what was in flight without losses fits.
+#[test]
+fn a_flight_without_losses_raises_the_long_term_bound() {
+    fn raised<F: Flavour>() -> (u64, u64) {
+        let (mut bbr, mut conn) = plain::<F>();
+        let rs = sample(bbr.max_bw);
+        bbr.inflight_longterm = rs.tx_in_flight / 2;
+        bbr.on_ack(&mut conn, &rs);
+        (bbr.inflight_longterm, rs.tx_in_flight)
+    }
+    for (bound, in_flight) in [raised::<Draft>(), raised::<Linux>()] {
+        assert_eq!(bound, in_flight);
+    }
+}
+
 /// With a BDP of a few packets, a quarter of it rounds to nothing, so UP adds two packets
 /// (QuantizationBudget).
 #[test]
@@ -309,6 +324,7 @@ fn up_is_not_judged_in_the_round_in_which_it_began() {
 fn a_restart_from_idle_ends_with_a_delivery() {
     fn restarts<F: Flavour>() -> (bool, bool) {
         let (mut bbr, mut conn) = plain::<F>();
+        bbr.probe_rtt_min_delay = bbr.min_rtt;
         bbr.schedule_rtt_check();
         bbr.on_restart_from_idle(&mut conn, Instant::default());
         let delivered_nothing = RateSample { delivered: 0, ..sample(bbr.max_bw) };

@@ -103,7 +103,9 @@ struct Ack {
 
 fn ack() -> impl Strategy<Value = Ack> {
     let weighted = prop::bool::weighted;
-    (weighted(0.9), weighted(0.4), weighted(0.3), any::<bool>(), 1u64..200, 1u64..20).prop_map(
+    // The memory of the test for the queue is as long as the window.
+    let windows = prop_oneof![1u64..8, 1u64..200];
+    (weighted(0.9), weighted(0.4), weighted(0.3), any::<bool>(), windows, 1u64..20).prop_map(
         |(is_in_cruise, round_start, is_marked, is_limited, cwnd, packets)| Ack {
             is_in_cruise,
             round_start,

@@ -14,7 +14,7 @@ use fullpipe_files::noq;
 use fullpipe_testkit::{PATIENCE, line_of, until};
 
 /// `fullpipe serve` with a log in a file and a limit on descriptors.
-fn serve(dir: &Path, log: &Path, descriptors: u32, args: &[&str]) -> Serve {
+pub(crate) fn serve(dir: &Path, log: &Path, descriptors: u32, args: &[&str]) -> Serve {
     serve_logging("info", dir, log, descriptors, args)
 }
 

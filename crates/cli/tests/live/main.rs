@@ -42,6 +42,7 @@ mod scenarios;
 mod serving;
 mod shell;
 mod soak;
+mod sustained;
 mod sweeps;
 mod tcp;
 mod terminal;
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
         serving::TESTS,
         shell::TESTS,
         soak::TESTS,
+        sustained::TESTS,
         sweeps::TESTS,
         tcp::TESTS,
         terminal::TESTS,

@@ -65,6 +65,13 @@ pub fn config(initial_mtu: u16) -> ClientConfig {
 
 /// The same for a protocol; with all datagrams of one length, if they are padded.
 pub fn config_of(alpn: &[u8], initial_mtu: u16, padded: bool) -> ClientConfig {
+    config_with(alpn, |transport| {
+        transport.initial_mtu(initial_mtu).pad_to_mtu(padded);
+    })
+}
+
+/// A client that allows the server as much as it can, unless its transport is set otherwise.
+pub fn config_with(alpn: &[u8], set: impl FnOnce(&mut TransportConfig)) -> ClientConfig {
     let mut tls = rustls::ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .expect("TLS 1.3")
@@ -78,9 +85,8 @@ pub fn config_of(alpn: &[u8], initial_mtu: u16, padded: bool) -> ClientConfig {
     transport
         .stream_receive_window(VarInt::from_u32(1 << 30))
         .receive_window(VarInt::from_u32(1 << 30))
-        .initial_mtu(initial_mtu)
-        .pad_to_mtu(padded)
         .mtu_discovery_config(None::<MtuDiscoveryConfig>);
+    set(&mut transport);
     config.transport_config(Arc::new(transport));
     config
 }
@@ -102,7 +108,12 @@ pub struct RawClient {
 impl RawClient {
     /// Begins a connection; nothing is sent yet.
     pub fn new(server: SocketAddr, config: ClientConfig) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        Self::from("127.0.0.1", server, config)
+    }
+
+    /// Begins one from a free port of this address.
+    pub fn from(address: &str, server: SocketAddr, config: ClientConfig) -> Self {
+        let socket = UdpSocket::bind((address, 0)).expect("a socket");
         socket.set_nonblocking(true).expect("a nonblocking socket");
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true);
         let (handle, connection) =

@@ -71,23 +71,24 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The test's duration: `90`, `60s`, `10min`, `1h`.
-fn wanted() -> Option<Duration> {
-    let text = std::env::var("SOAK").ok()?;
+/// The time that a variable of the environment has: `90`, `60s`, `10min`, `1h`.
+pub(crate) fn time_in(variable: &str) -> Option<Duration> {
+    let text = std::env::var(variable).ok()?;
     let (digits, unit) =
         text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let number: u64 = digits.parse().expect("SOAK is a time, as 60s, 10min or 1h");
+    let wrong = format!("{variable} is a time, as 60s, 10min or 1h");
+    let number: u64 = digits.parse().expect(&wrong);
     let seconds = match unit {
         "" | "s" => number,
         "min" | "m" => number * 60,
         "h" => number * 3600,
-        _ => panic!("SOAK is a time, as 60s, 10min or 1h"),
+        _ => panic!("{wrong}"),
     };
     Some(Duration::from_secs(seconds))
 }
 
 fn what_the_server_holds_stays_the_same_for_as_long_as_it_runs() {
-    let Some(wanted) = wanted() else {
+    let Some(wanted) = time_in("SOAK") else {
         skip("it takes its time: SOAK=60s gives it a minute");
     };
     assert!(wanted >= Duration::from_secs(30), "SOAK of less than 30 s says nothing");

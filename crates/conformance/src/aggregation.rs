@@ -41,9 +41,9 @@ fn bursty<'a>(lab: &Lab<'a>, (corner, silence): (Corner, f64)) -> Result<Fixture
 
 /// BBR.extra_acked by the words of the draft's section of that name.
 struct ExtraAcked {
-    /// Once the pipe was full, the interval ends when ACKs are ahead of the estimate by less than
-    /// this, in percent of it.
-    ends_at_percent: u64,
+    /// Once the pipe was full, the interval ends when ACKs are ahead of the estimate by less than a
+    /// sixteenth, unless the window was full: fullpipe's rule.
+    is_tolerant: bool,
     start: Instant,
     acked: u64,
     /// The largest sample of each round.
@@ -52,8 +52,8 @@ struct ExtraAcked {
 }
 
 impl ExtraAcked {
-    fn new(begin: Instant, ends_at_percent: u64) -> Self {
-        Self { ends_at_percent, start: begin, acked: 0, rounds: Vec::new(), most: 0 }
+    fn new(begin: Instant, is_tolerant: bool) -> Self {
+        Self { is_tolerant, start: begin, acked: 0, rounds: Vec::new(), most: 0 }
     }
 
     /// Follows an ACK.
@@ -61,8 +61,9 @@ impl ExtraAcked {
         let (was, is) = (before.bbr(), after.bbr());
         let newly_acked = after.delivered - before.delivered;
         let mut expected = was.bw().bytes_in(now.since(self.start));
-        let percent = if was.full_bw_reached() { self.ends_at_percent } else { 100 };
-        if self.acked <= percent * expected / 100 {
+        let has_room = was.full_bw_reached() && !after.is_cwnd_limited;
+        let margin = if self.is_tolerant && has_room { expected / 16 } else { 0 };
+        if self.acked <= expected + margin {
             (self.acked, self.start, expected) = (0, now, 0);
         }
         self.acked += newly_acked;
@@ -78,15 +79,14 @@ impl ExtraAcked {
     }
 }
 
-/// The rules that the controller may follow: the pseudo-code's, and with an interval that ends where
-/// the ACKs are a quarter ahead, as fullpipe's does.
+/// The rules that the controller may follow: the pseudo-code's, and fullpipe's.
 struct Rules(Vec<ExtraAcked>);
 
 impl Rules {
     /// From the beginning, the handshake included.
     fn new(fixture: &Fixture<'_>) -> Self {
         let begin = fixture.handshake.first().map_or(fixture.now(), |(at, _)| *at);
-        let mut rules = Self([100, 125].map(|percent| ExtraAcked::new(begin, percent)).into());
+        let mut rules = Self([false, true].map(|tolerant| ExtraAcked::new(begin, tolerant)).into());
         for pair in fixture.handshake.windows(2) {
             rules.take(pair[1].0, &pair[0].1, &pair[1].1);
         }

@@ -126,6 +126,7 @@ pub(super) struct Seen<'a> {
     pub(super) send_quantum: u64,
     pub(super) delivered: u64,
     pub(super) lost: u64,
+    pub(super) is_cwnd_limited: bool,
     app_limited: bool,
     model: Model<'a>,
 }
@@ -145,6 +146,7 @@ impl<'a> Seen<'a> {
             send_quantum: snapshot.send_quantum,
             delivered: snapshot.delivered,
             lost: snapshot.lost,
+            is_cwnd_limited: snapshot.is_cwnd_limited,
             app_limited: snapshot.app_limited,
             model: Model { all, gaps },
         }

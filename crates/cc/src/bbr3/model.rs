@@ -4,8 +4,8 @@
 use super::Bbr3;
 use super::amended::is_short;
 use super::params::{
-    EXTRA_ACKED_BUCKETS, EXTRA_ACKED_ROUNDS, ExtraAckedFilter, Flavour, MIN_RTT_FILTER_LEN,
-    PROBE_RTT_INTERVAL, PROBE_UP_PACING_GAIN,
+    AGGREGATION_MARGIN, EXTRA_ACKED_BUCKETS, EXTRA_ACKED_ROUNDS, ExtraAckedFilter, Flavour,
+    MIN_RTT_FILTER_LEN, PROBE_RTT_INTERVAL,
 };
 use crate::conn::Conn;
 use crate::filter::WindowedMax;
@@ -93,11 +93,12 @@ impl<F: Flavour> Bbr3<F> {
     ///
     /// The draft's interval ends when ACKs fall behind BBR.bw. An estimate that is a percent too low
     /// never explains what arrives, and the excess adds up for as long as data flows: on a BDP of a
-    /// few packets to ten times that. Here ACKs fall behind as well where they are ahead by less
-    /// than a probe looks for: an ACK after a silence begins an interval, and so does each of a
-    /// steady stream. Not in Startup, whose estimate is far below: there the excess of several
-    /// bursts is what makes the window grow. Linux bounds what the window makes of the volume
-    /// instead ([`super::params::EXTRA_ACKED_TIME`]).
+    /// few packets to ten times that. Here ACKs that are ahead by less than
+    /// [`AGGREGATION_MARGIN`] fell behind as well: an ACK after a silence begins an interval, and
+    /// so does each of a steady stream. Not in Startup, whose estimate is far below, and where the
+    /// excess of several bursts is what makes the window grow; and not while the window is full:
+    /// beside CUBIC with a deep buffer the excess is what keeps a share. Linux bounds what the
+    /// window makes of the volume instead ([`super::params::EXTRA_ACKED_TIME`]).
     pub(super) fn update_ack_aggregation(&mut self, conn: &Conn, rs: &RateSample) {
         let interval = rs.now.since(self.extra_acked_interval_start);
         // BBR.bw follows at the end of the ACK.
@@ -105,8 +106,8 @@ impl<F: Flavour> Bbr3<F> {
         let bw = if F::P.aggregates_by_newest_bw { newest_bw() } else { self.bw };
         let mut expected_delivered = bw.bytes_in(interval);
         let explained = match F::P.extra_acked_filter {
-            ExtraAckedFilter::Rounds if self.full_bw_reached => {
-                PROBE_UP_PACING_GAIN.of(expected_delivered)
+            ExtraAckedFilter::Rounds if self.full_bw_reached && !conn.is_cwnd_limited() => {
+                AGGREGATION_MARGIN.of(expected_delivered)
             }
             _ => expected_delivered,
         };

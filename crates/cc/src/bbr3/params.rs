@@ -467,6 +467,9 @@ pub(super) const FULL_BW_GROWTH: Gain = Gain::percent(125);
 pub(super) const FULL_BW_ROUNDS: u32 = 3;
 /// Linux: what aggregation may explain at most, in time at the estimated bandwidth.
 pub(super) const EXTRA_ACKED_TIME: Duration = Duration::from_millis(100);
+/// ACKs that are ahead of the estimate by less than this are no aggregation, unless the window was
+/// full (fullpipe's): a sixteenth, which is more than an estimate of a few packets is wrong by.
+pub(super) const AGGREGATION_MARGIN: Gain = Gain::per_256(272);
 /// Linux: the newer bucket of extra_acked and the older.
 pub(super) const EXTRA_ACKED_BUCKETS: usize = 2;
 /// BBR.ExtraAckedFilterLen in round trips.

@@ -1,8 +1,8 @@
-//! "BBR.extra_acked", with an interval that also ends a quarter above the rate.
+//! "BBR.extra_acked", with an interval that also ends a sixteenth above the rate.
 
 use std::vec::Vec;
 
-use super::{Plain, percent, volume};
+use super::{Plain, volume};
 use crate::conn::Conn;
 use crate::sampler::RateSample;
 use crate::units::Instant;
@@ -32,9 +32,10 @@ impl Plain {
         let aggregation = &mut self.aggregation;
         let before = conn.delivered() - rs.newly_acked;
         let expected = volume(self.bw, rs.now.since(aggregation.interval_start));
-        // A quarter more than expected is what a probe looks for.
-        let most = if self.full_bw_reached { 125 } else { 100 };
-        if before - aggregation.delivered_at_start <= percent(most, expected) {
+        // Where the window has room, a sixteenth more than expected is an estimate too low.
+        let is_tolerant = self.full_bw_reached && !conn.is_cwnd_limited();
+        let most = if is_tolerant { expected + expected / 16 } else { expected };
+        if before - aggregation.delivered_at_start <= most {
             aggregation.begin(rs.now, before);
         }
         let expected = volume(self.bw, rs.now.since(aggregation.interval_start));

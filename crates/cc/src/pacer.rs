@@ -192,8 +192,9 @@ impl Pacer {
     fn note_lateness(&mut self, late: u32, limits: BurstLimits) {
         let kept = self.lateness - (self.lateness >> LATENESS_DECAY_SHIFT);
         let before = core::mem::replace(&mut self.lateness, kept.max(late));
-        // Within the credit of an exact host the lateness decides nothing.
-        if before.max(self.lateness) > limits.exact() && before != self.lateness {
+        // Within the credit of an exact host the lateness decides nothing. Beyond it the shortest
+        // round trip does too, which may have become another since.
+        if before.max(self.lateness) > limits.exact() {
             self.renew_depth(limits);
         }
     }

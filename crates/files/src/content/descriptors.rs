@@ -87,6 +87,7 @@ impl Networks {
 
     fn part(&self, network: Network, most: usize) -> Part {
         let mut networks = self.lock();
+        let most = most.min(Semaphore::MAX_PERMITS);
         let semaphore = networks.entry(network).or_insert_with(|| Arc::new(Semaphore::new(most)));
         let semaphore = Some(semaphore.clone());
         Part { networks: self.clone(), network, semaphore, permit: None }
@@ -120,6 +121,12 @@ mod tests {
             all.push(one);
         }
         all
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn any_number_may_be_given() {
+        let all = Descriptors::new(2, Some(usize::MAX));
+        assert_eq!(taken(&all, |_| "2001:db8::1".to_owned()).await.len(), 2);
     }
 
     #[tokio::test(start_paused = true)]

@@ -454,7 +454,7 @@ impl quic::RecvStream for RecvStream {
                 Some(chunk) => self.take(chunk),
                 None => {
                     self.ended = true;
-                    Ok(self.frames.rest())
+                    self.frames.rest()
                 }
             };
             match taken {

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::qpack::Instructions;
 use super::rules::{
-    CONTROL_STREAM, Control, DATA, DECODER_STREAM, ENCODER_STREAM, Message, Peer, SETTINGS,
+    CONTROL_STREAM, Code, Control, DATA, DECODER_STREAM, ENCODER_STREAM, Message, Peer, SETTINGS,
     Violation, stream_begins,
 };
 
@@ -157,9 +157,15 @@ impl Whole {
         Ok(ready)
     }
 
-    /// The rest at the end of the stream, complete or not.
-    pub(super) fn rest(&mut self) -> Bytes {
-        self.release()
+    /// The rest at the end of the stream, for h3 to judge. It takes DATA that is cut off for whole.
+    ///
+    /// # Errors
+    /// The stream ends within a DATA frame (RFC 9114 section 7.1).
+    pub(super) fn rest(&mut self) -> Result<Bytes, Violation> {
+        match self.next {
+            Next::Data(_) => Err(Violation::new(Code::Frame, "a DATA frame is cut off")),
+            _ => Ok(self.release()),
+        }
     }
 
     /// The instructions of a QPACK stream, once its type has come, and what came of them.
@@ -324,7 +330,7 @@ mod tests {
                 got.extend_from_slice(&ready);
             }
             assert_eq!(got, stream[..18], "pieces of {size}");
-            got.extend_from_slice(&whole.rest());
+            got.extend_from_slice(&whole.rest().expect("a whole end"));
             assert_eq!(got, stream);
         }
     }

@@ -29,10 +29,18 @@ const PACKET_BYTES: u64 = 1200;
 /// The time between two looks at a connection.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The largest packet number that a client has acknowledged. One that noq has no packet of any more
-/// does not count: it frees no slot.
+/// Packet numbers of a connection. noq's count of packets is no number: answers to a PATH_CHALLENGE
+/// from elsewhere take a number and are not counted.
+#[derive(Default)]
+struct Numbers {
+    largest_sent: AtomicU64,
+    /// One that noq has no packet of any more does not count: it frees no slot.
+    largest_acknowledged: AtomicU64,
+}
+
+/// The packet numbers that a server used, and what its client acknowledged of them.
 #[derive(Clone, Default)]
-pub(super) struct Acknowledged(Arc<AtomicU64>);
+pub(super) struct Acknowledged(Arc<Numbers>);
 
 impl Acknowledged {
     /// Controllers of these that tell the numbers here.
@@ -48,14 +56,14 @@ impl Acknowledged {
             tokio::time::sleep(INTERVAL).await;
             // The largest so far: packets of a larger one may be on their way still.
             window = connection.path_stats(PathId::ZERO).map_or(0, |path| path.cwnd).max(window);
-            // The numbers of the packets of a handshake are few.
-            let sent = connection.stats().sent_packets;
-            let missing = sent.saturating_sub(self.0.load(Ordering::Relaxed));
+            let sent = self.0.largest_sent.load(Ordering::Relaxed);
+            let acknowledged = self.0.largest_acknowledged.load(Ordering::Relaxed);
+            let missing = sent.saturating_sub(acknowledged);
             if missing <= ASK {
                 asked = 0;
                 continue;
             }
-            if asked >= QUESTIONS && missing > MOST + 2 * window / PACKET_BYTES {
+            if asked >= QUESTIONS && missing > MOST + window.saturating_mul(2) / PACKET_BYTES {
                 return;
             }
             asked += 1;
@@ -87,6 +95,7 @@ struct Heard {
 
 impl Controller for Heard {
     fn on_sent(&mut self, now: Instant, bytes: u64, largest_pn: u64) {
+        self.acknowledged.0.largest_sent.fetch_max(largest_pn, Ordering::Relaxed);
         self.inner.on_sent(now, bytes, largest_pn);
     }
 
@@ -119,7 +128,8 @@ impl Controller for Heard {
         app_limited: bool,
         largest_acked: Option<u64>,
     ) {
-        self.acknowledged.0.fetch_max(largest_acked.unwrap_or(0), Ordering::Relaxed);
+        let largest = &self.acknowledged.0.largest_acknowledged;
+        largest.fetch_max(largest_acked.unwrap_or(0), Ordering::Relaxed);
         self.inner.on_end_acks(now, in_flight, app_limited, largest_acked);
     }
 

@@ -134,7 +134,16 @@ async fn a_length_is_checked_however_often_it_is_said() {
     }
 }
 
+/// RFC 9114 section 7.1: no length says how much there should have been.
+#[tokio::main]
+async fn data_that_is_cut_off_is_no_file() {
+    let data = [&[0][..], &length(1_000), &[b'x'; 500]].concat();
+    let error = outcome(CONTROL, &[status("200"), data]).await.expect_err("half of a frame");
+    assert!(error.to_string().contains("cut off"), "{error}");
+}
+
 fullpipe_testkit::tests! {
+    [] data_that_is_cut_off_is_no_file;
     [] a_server_that_says_too_much_gets_no_more_memory;
     [] interim_answers_are_none;
     [] a_part_that_nobody_asked_for_is_no_file;

@@ -1,4 +1,4 @@
-//! What a peer may send where (RFC 9114 sections 4.1, 6.2 and 7.2), as far as h3 does not ask: it
+//! The places of what a peer sends (RFC 9114 sections 4.1, 6.2 and 7.2), as far as h3 does not ask: it
 //! passes over unknown frames and some of push, and waits for more of a frame that is too short.
 
 use noq::VarInt;
@@ -7,7 +7,7 @@ use fullpipe_noq_repairs::wire::Reader;
 
 use super::fields::Pseudo;
 
-/// What a peer did that closes the connection.
+/// An error of the peer that closes the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Violation {
     /// The code of the close.

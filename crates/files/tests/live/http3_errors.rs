@@ -1,4 +1,4 @@
-//! What HTTP/3 has an error for (RFC 9114, 9204, 9297): the code that whoever sends it is told.
+//! The errors of HTTP/3 (RFC 9114, 9204, 9297): the code that whoever breaks a rule is told.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const DECOMPRESSION_FAILED: u64 = 0x200;
 const ENCODER_STREAM: u64 = 0x201;
 const DECODER_STREAM: u64 = 0x202;
 
-/// What becomes of a unidirectional stream behind its bytes.
+/// The fate of a unidirectional stream behind its bytes.
 #[derive(Clone, Copy)]
 enum Then {
     Open,
@@ -219,7 +219,7 @@ async fn a_stream_that_breaks_a_rule_closes_the_connection() {
     all_right(found);
 }
 
-/// What looks odd and is right.
+/// Odd and right.
 #[tokio::main]
 async fn what_is_allowed_is_taken() {
     let raw = Raw::new();
@@ -359,7 +359,7 @@ async fn a_client_that_stops_a_stream_that_is_needed_is_told() {
     }
 }
 
-/// What the client says to a server that breaks a rule.
+/// The client's code for a server that breaks a rule.
 #[tokio::main]
 async fn a_server_that_breaks_a_rule_is_told() {
     let ok = || headers(&[(":status", "200")]);

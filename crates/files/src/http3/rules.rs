@@ -1,5 +1,5 @@
-//! The places of what a peer sends (RFC 9114 sections 4.1, 6.2 and 7.2), as far as h3 does not ask: it
-//! passes over unknown frames and some of push, and waits for more of a frame that is too short.
+//! The places of what a peer sends (RFC 9114 sections 4.1, 6.2 and 7.2), as far as h3 does not ask:
+//! it passes over unknown frames and some of push, and waits for more of a frame that is too short.
 
 use noq::VarInt;
 

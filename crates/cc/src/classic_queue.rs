@@ -9,10 +9,14 @@
 //! first may also subtract; BBR's probes want another rule ([`ClassicQueue::judge_by_mean`]).
 //!
 //! Ours: the mean and the deviation are kept in 1/2^16 ns, so that neither has to be scaled when
-//! their gain changes; logarithms are straight between powers of two, at most 0.09 too low.
+//! their gain changes; logarithms are straight between powers of two, at most 0.09 too low. The
+//! mean begins at the minimum, so that one late first sample is no evidence. The minimum is that of
+//! the last half minute to a minute, so that a route that became longer is not taken for a queue
+//! for the rest of the connection. Linux's Prague has the minimum of five minutes.
 
 use crate::conn::Conn;
-use crate::units::Duration;
+use crate::sampler::RateSample;
+use crate::units::{Duration, Instant};
 
 /// Deviation of the round trip that says nothing: V0.
 const STEADY: Duration = Duration::from_micros(750);
@@ -31,6 +35,8 @@ const MOST: i32 = CLASSIC + L4S;
 const FRACTION_BITS: u32 = 16;
 /// The longest memory, as a shift: 2^18 ACKs.
 const MAX_SHIFT: u32 = 18;
+/// A minimum round trip is remembered for so long, and up to as long again.
+const LEAST_LASTS: Duration = Duration::from_secs(30);
 
 /// The evidence for a classic queue.
 #[derive(Clone, Debug)]
@@ -41,25 +47,59 @@ pub(crate) struct ClassicQueue {
     /// The mean of the round trip and its mean deviation, in 1/2^16 ns; zero before the first.
     mean: u64,
     deviation: u64,
+    least: Least,
+}
+
+/// The minimum round trip since `began`, and that of the time before; [`Duration::MAX`] without a
+/// sample.
+#[derive(Clone, Debug)]
+struct Least {
+    began: Instant,
+    newest: Duration,
+    before: Duration,
+}
+
+impl Least {
+    const fn new() -> Self {
+        Self { began: Instant::from_nanos(0), newest: Duration::MAX, before: Duration::MAX }
+    }
+
+    fn note(&mut self, rtt: Duration, now: Instant) {
+        if now.since(self.began) >= LEAST_LASTS {
+            *self = Self { began: now, newest: rtt, before: self.newest };
+        }
+        self.newest = self.newest.min(rtt);
+    }
+
+    fn get(&self) -> Duration {
+        self.newest.min(self.before)
+    }
 }
 
 impl ClassicQueue {
     pub(crate) const fn new(is_on: bool) -> Self {
-        Self { is_on, score: 0, mean: 0, deviation: 0 }
+        Self { is_on, score: 0, mean: 0, deviation: 0, least: Least::new() }
+    }
+
+    /// Takes a round trip in for the minimum alone: one in a queue that the sender makes itself.
+    pub(crate) fn note_least(&mut self, rs: &RateSample) {
+        if let Some(rtt) = rs.rtt() {
+            self.least.note(rtt, rs.now);
+        }
     }
 
     /// Takes a round trip in. The memory lasts about as many ACKs as the window to the power of
     /// 1.5, so that it sees past one sawtooth of the window, as in Linux's.
-    pub(crate) fn observe(&mut self, conn: &Conn, rtt: Duration) {
-        if !self.is_on {
-            return;
-        }
+    pub(crate) fn observe(&mut self, conn: &Conn, rs: &RateSample) {
+        let Some(rtt) = rs.rtt().filter(|_| self.is_on) else { return };
+        self.least.note(rtt, rs.now);
         let packets_log = (conn.cwnd / conn.smss).max(1).ilog2();
         let shift = (packets_log + packets_log / 2 + 1).min(MAX_SHIFT);
-        let rtt = rtt.as_nanos().min(u64::MAX >> (FRACTION_BITS + 1)) << FRACTION_BITS;
+        let scaled =
+            |rtt: Duration| rtt.as_nanos().min(u64::MAX >> (FRACTION_BITS + 1)) << FRACTION_BITS;
+        let rtt = scaled(rtt);
         if self.mean == 0 {
-            self.mean = rtt;
-            return;
+            self.mean = scaled(self.least.get());
         }
         let off = rtt.abs_diff(self.mean);
         self.mean = approach(self.mean, rtt, shift);
@@ -67,8 +107,8 @@ impl ClassicQueue {
     }
 
     /// Once a virtual round trip that had marks.
-    pub(crate) fn judge(&mut self, conn: &Conn) {
-        if let Some((varies, queue)) = self.evidence(conn) {
+    pub(crate) fn judge(&mut self) {
+        if let Some((varies, queue)) = self.evidence() {
             self.add((varies + queue.max(0)) / 2);
         }
     }
@@ -77,8 +117,8 @@ impl ClassicQueue {
     /// the round trip vary in a queue of L4S too. Only a mean queue that is long adds to the score.
     /// One of less than half of that subtracts: nobody is pushed aside in it, and a sender that has
     /// given way may have no more marks there.
-    pub(crate) fn judge_by_mean(&mut self, conn: &Conn, is_marked: bool) {
-        let Some((varies, queue)) = self.evidence(conn) else { return };
+    pub(crate) fn judge_by_mean(&mut self, is_marked: bool) {
+        let Some((varies, queue)) = self.evidence() else { return };
         let above_half = queue + SCORE_ONE;
         if is_marked && queue > 0 {
             self.add((varies + queue) / 2);
@@ -88,10 +128,12 @@ impl ClassicQueue {
     }
 
     /// The logarithms of the deviation and of the mean queue against what says nothing.
-    fn evidence(&self, conn: &Conn) -> Option<(i32, i32)> {
-        let min_rtt = conn.min_rtt().filter(|_| self.is_on)?;
+    fn evidence(&self) -> Option<(i32, i32)> {
+        if self.mean == 0 {
+            return None;
+        }
         let varies = log2(self.deviation >> FRACTION_BITS) - log2(STEADY.as_nanos());
-        let queue = Duration::from_nanos(self.mean >> FRACTION_BITS) - min_rtt;
+        let queue = Duration::from_nanos(self.mean >> FRACTION_BITS) - self.least.get();
         Some((varies, log2(queue.as_nanos()) - log2(SHORT.as_nanos())))
     }
 
@@ -144,23 +186,42 @@ mod tests {
         }
     }
 
+    const BASE: Duration = Duration::from_millis(20);
+
+    fn conn_of_100_packets() -> Conn {
+        let mut conn = Conn::new(&Config::new(1), Instant::default());
+        conn.cwnd = 100 * conn.smss;
+        conn
+    }
+
+    /// An ACK at `now` whose round trip is `rtt`.
+    fn ack(rtt: Duration, now: Duration) -> RateSample {
+        let mut conn = conn_of_100_packets();
+        let packet = conn.sampler.on_sent(Instant::default(), 1_200, false, 1_200);
+        let now = Instant::default() + now;
+        RateSample { rtt, now, ..conn.sample(now, &packet, None) }
+    }
+
+    /// A queue of nobody, once.
+    fn with_base() -> ClassicQueue {
+        let mut classic = ClassicQueue::new(true);
+        classic.note_least(&ack(BASE, Duration::ZERO));
+        classic
+    }
+
     /// RTTs of 20 ms and a queue that swings by `swing` around its mean of `queue`, each window of
     /// 100 packets in turn; then the score of each round in which something was marked.
     fn score_after(rounds: u32, queue: Duration, swing: Duration) -> i32 {
-        let mut conn = Conn::new(&Config::new(1), Instant::default());
-        conn.cwnd = 100 * conn.smss;
-        let base = Duration::from_millis(20);
-        let mut classic = ClassicQueue::new(true);
-        let p = conn.sampler.on_sent(Instant::default(), 1_200, false, 1_200);
-        let _ = conn.sample(Instant::default() + base, &p, None);
+        let conn = conn_of_100_packets();
+        let mut classic = with_base();
         for round in 0..rounds {
             for i in 0..100 {
                 let phase = (round * 100 + i) % 400;
                 let up = u64::from(phase.min(400 - phase)); // 0 to 200
                 let at = Duration::from_nanos(swing.as_nanos() * up / 100);
-                classic.observe(&conn, base + queue + at - swing);
+                classic.observe(&conn, &ack(BASE + queue + at - swing, Duration::ZERO));
             }
-            classic.judge(&conn);
+            classic.judge();
         }
         classic.score
     }
@@ -177,15 +238,11 @@ mod tests {
     /// as a queue of that mean can. A classic one needs marks to show itself.
     #[test]
     fn by_the_mean_a_queue_that_moves_is_not_enough() {
-        let ms = Duration::from_millis;
-        let mut conn = Conn::new(&Config::new(1), Instant::default());
-        let p = conn.sampler.on_sent(Instant::default(), 1_200, false, 1_200);
-        let _ = conn.sample(Instant::default() + ms(20), &p, None);
         let after = |score, queue_us: u64, deviation, is_marked| {
-            let mean = (ms(20) + Duration::from_micros(queue_us)).as_nanos() << FRACTION_BITS;
+            let mean = (BASE + Duration::from_micros(queue_us)).as_nanos() << FRACTION_BITS;
             let deviation = Duration::from_micros(deviation).as_nanos() << FRACTION_BITS;
-            let mut classic = ClassicQueue { is_on: true, score, mean, deviation };
-            (0..100).for_each(|_| classic.judge_by_mean(&conn, is_marked));
+            let mut classic = ClassicQueue { score, mean, deviation, ..with_base() };
+            (0..100).for_each(|_| classic.judge_by_mean(is_marked));
             classic.score
         };
         for is_marked in [false, true] {
@@ -209,21 +266,17 @@ mod tests {
             is_marked: bool,
             by_mean: bool,
         ) {
-            let mut conn = Conn::new(&Config::new(1), Instant::default());
-            let min_rtt = Duration::from_millis(20);
-            let p = conn.sampler.on_sent(Instant::default(), 1_200, false, 1_200);
-            let _ = conn.sample(Instant::default() + min_rtt, &p, None);
-            let mean = min_rtt + Duration::from_micros(queue_us);
+            let mean = BASE + Duration::from_micros(queue_us);
             let mut classic = ClassicQueue {
                 score: score as i32 * SCORE_ONE,
                 mean: mean.as_nanos() << FRACTION_BITS,
                 deviation: Duration::from_micros(deviation_us).as_nanos() << FRACTION_BITS,
-                ..ClassicQueue::new(true)
+                ..with_base()
             };
             if by_mean {
-                classic.judge_by_mean(&conn, is_marked);
+                classic.judge_by_mean(is_marked);
             } else {
-                classic.judge(&conn);
+                classic.judge();
             }
             let varies = (deviation_us as f64 / 750.0).log2();
             let above = |us: f64| (queue_us as f64 / us).log2();
@@ -248,12 +301,47 @@ mod tests {
         let conn = Conn::new(&Config::new(1), Instant::default());
         let mean = |rtt: Duration| {
             let mut classic = ClassicQueue::new(true);
-            classic.observe(&conn, rtt);
+            classic.observe(&conn, &ack(rtt, Duration::ZERO));
             classic.mean
         };
         let longest = Duration::from_nanos((1 << 47) - 1);
-        assert_eq!(mean(Duration::MAX), mean(longest));
+        assert_eq!(mean(Duration::from_nanos(u64::MAX - 1)), mean(longest));
         assert!(mean(longest) > mean(longest - Duration::from_nanos(1)));
+    }
+
+    /// A route becomes longer by 40 ms, with some jitter: for a minute it looks like a queue, and then no more.
+    #[test]
+    fn a_longer_route_is_taken_for_a_queue_for_a_minute_at_most() {
+        let conn = conn_of_100_packets();
+        let mut classic = with_base();
+        let mut score_at = |from: u64, to: u64| {
+            for round in from..to {
+                let now = Duration::from_millis(60 * round);
+                for i in 0..100 {
+                    let jitter = Duration::from_micros(i % 4 * 400);
+                    classic.observe(&conn, &ack(BASE.times(3) + jitter, now));
+                }
+                classic.judge_by_mean(true);
+            }
+            classic.score
+        };
+        assert_eq!(score_at(0, 400), MOST);
+        assert_eq!(score_at(400, 1_400), 0);
+    }
+
+    /// One packet that another path or a radio kept for 200 ms, before any other in CRUISE.
+    #[test]
+    fn one_late_first_sample_is_no_evidence() {
+        let conn = conn_of_100_packets();
+        let mut classic = with_base();
+        for i in 0..3_000 {
+            let late = Duration::from_millis(if i == 0 { 200 } else { 0 });
+            classic.observe(&conn, &ack(BASE + late, Duration::ZERO));
+            if i % 100 == 0 {
+                classic.judge_by_mean(true);
+            }
+            assert_eq!(classic.score, 0, "after {i} packets");
+        }
     }
 
     #[test]

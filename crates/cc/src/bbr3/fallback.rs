@@ -8,9 +8,10 @@
 //! limit, and in which nothing was marked, adds a packet. BBR's model goes on below the bound.
 //!
 //! Startup, UP and the round trips after them make a queue themselves, in a queue of L4S as well.
-//! So only round trips of packets that left in CRUISE are looked at. But CRUISE may have no marks
-//! where the queue marks what a probe adds: the marks of a whole cycle of ProbeBW count for its
-//! CRUISE.
+//! So only round trips of packets that left in CRUISE are looked at, and of those none that the
+//! application limited, which may have the receiver's wait for a second packet in it. But CRUISE
+//! may have no marks where the queue marks what a probe adds: the marks of a whole cycle of ProbeBW
+//! count for its CRUISE.
 
 use super::Bbr3;
 use super::params::{CLASSIC_BETA, Flavour};
@@ -54,6 +55,12 @@ impl Fallback {
         self.is_cycle_marked = true;
     }
 
+    /// A sample that shows the queue: its packet left in CRUISE, and the application was not the
+    /// limit.
+    const fn is_of_cruise(&self, rs: &RateSample) -> bool {
+        rs.prior_delivered >= self.cruise_began && !rs.is_app_limited
+    }
+
     /// A cycle of ProbeBW begins, with REFILL.
     pub(super) const fn begin_cycle(&mut self) {
         self.is_cycle_marked = false;
@@ -68,10 +75,11 @@ impl<F: Flavour> Bbr3<F> {
         let Some(fallback) = F::fallback_mut(&mut self.own) else { return };
         if state != State::ProbeBwCruise {
             fallback.cruise_began = conn.sampler.delivered;
-        } else if rs.prior_delivered >= fallback.cruise_began
-            && let Some(rtt) = rs.rtt()
-        {
-            fallback.queue.observe(conn, rtt);
+        }
+        if fallback.is_of_cruise(rs) {
+            fallback.queue.observe(conn, rs);
+        } else {
+            fallback.queue.note_least(rs);
         }
         if round_start | fallback.is_marked {
             self.renew_fallback(conn, rs);
@@ -81,14 +89,15 @@ impl<F: Flavour> Bbr3<F> {
     /// Once a round, and with each ACK that brings marks.
     #[cold]
     fn renew_fallback(&mut self, conn: &Conn, rs: &RateSample) {
-        let (least, round_start) = (self.min_pipe_cwnd(conn), self.round_start);
+        let (least, round_start, bdp) = (self.min_pipe_cwnd(conn), self.round_start, self.bdp);
         let Some(fallback) = F::fallback_mut(&mut self.own) else { return };
-        if round_start && rs.prior_delivered >= fallback.cruise_began {
-            fallback.queue.judge_by_mean(conn, fallback.is_cycle_marked);
+        if round_start && fallback.is_of_cruise(rs) {
+            fallback.queue.judge_by_mean(fallback.is_cycle_marked);
             match fallback.queue.certainty() {
                 0 => fallback.window = INFINITE,
+                // What one ACK finds in flight may be little: a hole in what was sent.
                 SURE if !fallback.is_classic() => {
-                    fallback.window = conn.cwnd.min(rs.prior_inflight);
+                    fallback.window = conn.cwnd.min(rs.prior_inflight.max(bdp));
                 }
                 _ => {}
             }

@@ -8,7 +8,7 @@ use crate::algo::Marks;
 use crate::test_link::{Link, MS, SMSS};
 
 const MBIT: Rate = Rate::from_bytes_per_sec(125_000);
-const BDP: u64 = 100 * SMSS;
+pub(super) const BDP: u64 = 100 * SMSS;
 
 /// A flow in ProbeBW_CRUISE that believes in 100 packets of BDP: 24 Mbit/s and 40 ms.
 pub(super) fn cruising<F: Flavour>(config: &Config) -> (Bbr3<F>, Conn) {

@@ -144,7 +144,7 @@ impl Prague {
         let share = mul_div(marked, ALPHA_ONE.into(), delivered).min(ALPHA_ONE.into()) as u32;
         self.alpha = self.alpha - (self.alpha >> ALPHA_GAIN_SHIFT) + (share >> ALPHA_GAIN_SHIFT);
         if marked > 0 {
-            self.classic.judge(conn);
+            self.classic.judge();
         }
     }
 
@@ -200,9 +200,7 @@ impl CongestionControl for Prague {
         let virtual_rtt = Self::virtual_rtt(conn);
         let marked = core::mem::take(&mut self.newly_marked);
         self.slow_start.observe(conn, rs);
-        if let Some(rtt) = rs.rtt() {
-            self.classic.observe(conn, rtt);
-        }
+        self.classic.observe(conn, rs);
         if self.alpha_updated.is_over(rs, virtual_rtt) {
             self.update_alpha(conn, rs.now);
         }

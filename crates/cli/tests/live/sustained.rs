@@ -5,8 +5,10 @@ use std::fs::File;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fullpipe_testkit::until;
@@ -48,6 +50,13 @@ impl Target {
     }
 }
 
+/// A FIFO whose reader reads nothing.
+pub(crate) fn unread_fifo(path: &Path) -> File {
+    nix::unistd::mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR).expect("a FIFO");
+    let nonblocking = nix::fcntl::OFlag::O_NONBLOCK.bits();
+    File::options().read(true).custom_flags(nonblocking).open(path).expect("it opens")
+}
+
 /// Serves three files behind a limit on descriptors, and attacks for a while.
 fn attacked(args: &[&str], honest_url: impl Fn(&Serve) -> String, attack: fn(&Target)) {
     let wanted = time_in("ATTACK").unwrap_or(SHORT);
@@ -57,10 +66,7 @@ fn attacked(args: &[&str], honest_url: impl Fn(&Serve) -> String, attack: fn(&Ta
     write_file(&www.join("large"), 1_000_000);
     write_file(&www.join("small"), 6);
     let fifo = dir.path().join("fifo");
-    nix::unistd::mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR).expect("a FIFO");
-    let nonblocking = nix::fcntl::OFlag::O_NONBLOCK.bits();
-    // Nobody reads it.
-    let _reader = File::options().read(true).custom_flags(nonblocking).open(&fifo);
+    let _reader = unread_fifo(&fifo);
     let common = [
         "--metrics=127.0.0.1:0",
         "--tcp=127.0.0.1:0",
@@ -118,113 +124,131 @@ fn over_quic(server: &Serve) -> String {
     server.url("/small")
 }
 
-fn tcp_of(server: &Serve) -> SocketAddr {
+pub(crate) fn tcp_of(server: &Serve) -> SocketAddr {
     let after = server.line.split("tcp://").nth(1).expect("it is announced");
     after.split(' ').next().and_then(|address| address.parse().ok()).expect("an address")
 }
 
 /// Connections with as many requests as they may have and no credit, but for one stream that gets
 /// some now and then.
-fn files_are_left_for_others() {
-    attacked(&["--max-files=64"], over_quic, |target| {
-        while target.goes_on() {
-            let mut clients: Vec<RawClient> = (0..11)
-                .map(|_| {
-                    target.connect(|transport| {
-                        transport.stream_receive_window(VarInt::from_u32(40));
-                    })
+fn hold_files(target: &Target) {
+    while target.goes_on() {
+        let mut clients: Vec<RawClient> = (0..11)
+            .map(|_| {
+                target.connect(|transport| {
+                    transport.stream_receive_window(VarInt::from_u32(40));
                 })
-                .collect();
-            let mut fed = Vec::new();
-            for client in &mut clients {
-                fed.push(client.request(b"GET /large\r\n", true));
-                while client.request(b"GET /large\r\n", true).is_some() {}
-            }
-            let end = Instant::now() + Duration::from_secs(6);
-            while target.goes_on() && Instant::now() < end {
-                for (client, fed) in clients.iter_mut().zip(&fed) {
-                    client.drive(Duration::from_millis(2));
-                    // That it was reset is no concern.
-                    let _read = fed.map(|fed| client.read(fed));
-                }
-                // Sleeps: the rate of the credit.
-                std::thread::sleep(Duration::from_millis(300));
-            }
+            })
+            .collect();
+        let mut fed = Vec::new();
+        for client in &mut clients {
+            fed.push(client.request(b"GET /large\r\n", true));
+            while client.request(b"GET /large\r\n", true).is_some() {}
         }
-    });
+        let end = Instant::now() + Duration::from_secs(6);
+        while target.goes_on() && Instant::now() < end {
+            for (client, fed) in clients.iter_mut().zip(&fed) {
+                client.drive(Duration::from_millis(2));
+                // That it was reset is no concern.
+                let _read = fed.map(|fed| client.read(fed));
+            }
+            // Sleeps: the rate of the credit.
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    }
 }
 
 /// Connections that send PINGs, hear nothing, and so acknowledge nothing.
-fn packets_without_an_ack_are_bounded() {
-    attacked(&[], over_quic, |target| {
-        while target.goes_on() {
-            let mut clients: Vec<RawClient> = (0..24)
-                .map(|_| {
-                    target.connect(|transport| {
-                        let mut never_full = CubicConfig::default();
-                        never_full.initial_window(1 << 40);
-                        transport
-                            .congestion_controller_factory(Arc::new(never_full))
-                            .max_idle_timeout(None);
-                    })
+fn acknowledge_nothing(target: &Target) {
+    while target.goes_on() {
+        let mut clients: Vec<RawClient> = (0..24)
+            .map(|_| {
+                target.connect(|transport| {
+                    let mut never_full = CubicConfig::default();
+                    never_full.initial_window(1 << 40);
+                    transport
+                        .congestion_controller_factory(Arc::new(never_full))
+                        .max_idle_timeout(None);
                 })
-                .collect();
-            let end = Instant::now() + Duration::from_secs(5);
-            while target.goes_on() && Instant::now() < end {
-                for client in &mut clients {
-                    client.connection.ping();
-                    client.transmit();
-                }
-                // Sleeps: the rate of the attack.
-                std::thread::sleep(Duration::from_millis(1));
+            })
+            .collect();
+        let end = Instant::now() + Duration::from_secs(5);
+        while target.goes_on() && Instant::now() < end {
+            for client in &mut clients {
+                client.connection.ping();
+                client.transmit();
             }
+            // Sleeps: the rate of the attack.
+            std::thread::sleep(Duration::from_millis(1));
         }
-    });
+    }
 }
 
 /// Connections over TCP that begin a request, as many as there may be.
-fn places_of_tcp_are_left_for_others() {
-    attacked(
-        &[],
-        |server| format!("tcp://{}/small", tcp_of(server)),
-        |target| {
-            let open = || {
-                let socket = Socket::new(Domain::IPV4, Type::STREAM, None).ok()?;
-                let from: SocketAddr = format!("{ATTACKER}:0").parse().expect("an address");
-                socket.bind(&from.into()).ok()?;
-                socket.connect(&target.tcp.into()).ok()?;
-                let mut stream = TcpStream::from(socket);
-                stream.write_all(b"GET /small HTTP/1.1\r\nhost: ").ok()?;
-                Some(stream)
-            };
-            while target.goes_on() {
-                let all: Vec<TcpStream> = (0..512).filter_map(|_| open()).collect();
-                let end = Instant::now() + Duration::from_secs(2);
-                while target.goes_on() && Instant::now() < end {
-                    // Sleeps: for so long the attack holds what it has.
-                    std::thread::sleep(Duration::from_millis(50));
-                }
-                drop(all);
-            }
-        },
-    );
+fn take_places(target: &Target) {
+    let open = || {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).ok()?;
+        let from: SocketAddr = format!("{ATTACKER}:0").parse().expect("an address");
+        socket.bind(&from.into()).ok()?;
+        socket.connect(&target.tcp.into()).ok()?;
+        let mut stream = TcpStream::from(socket);
+        stream.write_all(b"GET /small HTTP/1.1\r\nhost: ").ok()?;
+        Some(stream)
+    };
+    while target.goes_on() {
+        let all: Vec<TcpStream> = (0..512).filter_map(|_| open()).collect();
+        let end = Instant::now() + Duration::from_secs(2);
+        while target.goes_on() && Instant::now() < end {
+            // Sleeps: for so long the attack holds what it has.
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        drop(all);
+    }
 }
 
 /// Requests as long as they may be, with bytes that the access log escapes.
-fn the_access_log_is_bounded() {
-    attacked(&[], over_quic, |target| {
-        let path = [&b"GET /"[..], &[1; 7900], b"\r\n"].concat();
-        while target.goes_on() {
-            let mut client = target.connect(|_| ());
-            let end = Instant::now() + Duration::from_secs(3);
-            while target.goes_on() && Instant::now() < end && client.lost.is_none() {
-                while client.request(&path, true).is_some() {}
-                client.drive(Duration::from_millis(5));
-            }
-            client.close(b"");
-            client.transmit();
+fn fill_log(target: &Target) {
+    let path = [&b"GET /"[..], &[1; 7900], b"\r\n"].concat();
+    while target.goes_on() {
+        let mut client = target.connect(|_| ());
+        let end = Instant::now() + Duration::from_secs(3);
+        while target.goes_on() && Instant::now() < end && client.lost.is_none() {
+            while client.request(&path, true).is_some() {}
+            client.drive(Duration::from_millis(5));
         }
-    });
+        client.close(b"");
+        client.transmit();
+    }
+}
+
+/// All of them at once, until `over`.
+pub(crate) fn start(
+    quic: SocketAddr,
+    tcp: SocketAddr,
+    over: &Arc<AtomicBool>,
+) -> Vec<JoinHandle<()>> {
+    [hold_files, acknowledge_nothing, take_places, fill_log]
+        .map(|attack| {
+            let target = Target { quic, tcp, over: over.clone() };
+            std::thread::spawn(move || attack(&target))
+        })
+        .into()
+}
+
+fn files_are_left_for_others() {
+    attacked(&["--max-files=64"], over_quic, hold_files);
+}
+
+fn packets_without_an_ack_are_bounded() {
+    attacked(&[], over_quic, acknowledge_nothing);
+}
+
+fn places_of_tcp_are_left_for_others() {
+    attacked(&[], |server| format!("tcp://{}/small", tcp_of(server)), take_places);
+}
+
+fn the_access_log_is_bounded() {
+    attacked(&[], over_quic, fill_log);
 }
 
 fullpipe_testkit::tests! {

@@ -1,11 +1,11 @@
 //! The bound of the window beside a plain model of its text.
 
 use super::*;
-use crate::bbr3::flavour_tests::{cruising, sample};
+use crate::bbr3::flavour_tests::{BDP, cruising, sample};
 use crate::bbr3::params::Draft;
 use crate::config::Config;
 use crate::test_link::{MS, SMSS};
-use crate::units::{Instant, Rate};
+use crate::units::Rate;
 use proptest::prelude::*;
 
 /// Round trips of a flow that the bound limits, each with its marks; the bound after each.
@@ -64,15 +64,17 @@ impl Plain {
         if !ack.is_in_cruise {
             self.cruise_began = conn.delivered();
         }
-        let left_in_cruise = rs.prior_delivered >= self.cruise_began;
+        let left_in_cruise = rs.prior_delivered >= self.cruise_began && !ack.is_app_limited;
         if ack.is_in_cruise && left_in_cruise {
-            self.queue.observe(conn, rs.rtt);
+            self.queue.observe(conn, rs);
+        } else {
+            self.queue.note_least(rs);
         }
         if ack.round_start && left_in_cruise {
-            self.queue.judge_by_mean(conn, self.is_cycle_marked);
+            self.queue.judge_by_mean(self.is_cycle_marked);
             let sure = self.queue.certainty() == SURE;
             if self.bound.is_none() && sure {
-                self.bound = Some(conn.cwnd.min(rs.prior_inflight));
+                self.bound = Some(conn.cwnd.min(rs.prior_inflight.max(BDP)));
             } else if self.queue.certainty() == 0 {
                 self.bound = None;
             }
@@ -96,6 +98,9 @@ struct Ack {
     round_start: bool,
     is_marked: bool,
     is_limited: bool,
+    is_app_limited: bool,
+    /// Packets in flight before it.
+    flight: u64,
     cwnd: u64,
     /// Packets that were delivered since the newest one left.
     packets: u64,
@@ -105,16 +110,20 @@ fn ack() -> impl Strategy<Value = Ack> {
     let weighted = prop::bool::weighted;
     // The memory of the test for the queue is as long as the window.
     let windows = prop_oneof![1u64..8, 1u64..200];
-    (weighted(0.9), weighted(0.4), weighted(0.3), any::<bool>(), windows, 1u64..20).prop_map(
-        |(is_in_cruise, round_start, is_marked, is_limited, cwnd, packets)| Ack {
+    let flags = (weighted(0.9), weighted(0.4), weighted(0.3), any::<bool>(), weighted(0.2));
+    (flags, windows, 1u64..200, 1u64..20).prop_map(|(flags, cwnd, flight, packets)| {
+        let (is_in_cruise, round_start, is_marked, is_limited, is_app_limited) = flags;
+        Ack {
             is_in_cruise,
             round_start,
             is_marked,
             is_limited,
+            is_app_limited,
+            flight: flight * SMSS,
             cwnd: cwnd * SMSS,
             packets,
-        },
-    )
+        }
+    })
 }
 
 proptest! {
@@ -129,9 +138,10 @@ proptest! {
     ) {
         let config = Config { ecn: true, ..Config::new(1) };
         let (mut bbr, mut conn) = cruising::<Draft>(&config);
-        let p = conn.sampler.on_sent(Instant::default(), SMSS, false, SMSS);
-        _ = conn.sample(Instant::default() + MS.times(20), &p, None);
-        let queue = ClassicQueue::new(true);
+        let base = RateSample { rtt: MS.times(20), ..sample(Rate::ZERO) };
+        let fallback = Draft::fallback_mut(&mut bbr.own).expect("ECN is on");
+        fallback.queue.note_least(&base);
+        let queue = fallback.queue.clone();
         let mut plain =
             Plain { queue, bound: None, reduced: 0, cruise_began: 0, is_cycle_marked: false };
         for (queue_ms, begins_cycle, acks) in phases {
@@ -149,7 +159,8 @@ proptest! {
                 let rs = RateSample {
                     rtt: MS.times(20 + queue_ms * (1 + ack.packets % 2)),
                     prior_delivered: delivered.saturating_sub(ack.packets * SMSS),
-                    prior_inflight: 100 * SMSS,
+                    prior_inflight: ack.flight,
+                    is_app_limited: ack.is_app_limited,
                     ..sample(Rate::ZERO)
                 };
                 let other = State::ProbeBwUp;

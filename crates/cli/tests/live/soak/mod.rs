@@ -1,5 +1,5 @@
-//! An hour among clients of every kind: `SOAK=1h ./test.sh --long`. What the server holds must not
-//! grow, every file must come byte for byte, and nothing may be left at the end.
+//! An hour among clients of every kind: `SOAK=1h ./test.sh --long`. The attacks of `sustained` go on
+//! meanwhile, from an address of their own. What the server holds must not grow, every file must come byte for byte, and nothing may be left at the end.
 
 mod attackers;
 mod downloads;
@@ -13,10 +13,11 @@ use fullpipe_testkit::{skip, until_some};
 
 use self::downloads::{Downloads, SIZES};
 use self::watch::{Sample, assert_flat};
-use crate::common::{Serve, serve, write_file};
+use crate::common::{Serve, serve, text, write_file};
+use crate::sustained::{self, tcp_of, unread_fifo};
 
 fullpipe_testkit::tests! {
-    long [] what_the_server_holds_stays_the_same_for_as_long_as_it_runs;
+    long [SecondLoopback] what_the_server_holds_stays_the_same_for_as_long_as_it_runs;
 }
 
 /// Honest clients at one time.
@@ -28,7 +29,7 @@ struct Soak {
     server: std::net::SocketAddr,
     /// Its address over TCP.
     tcp: std::net::SocketAddr,
-    over: AtomicBool,
+    over: Arc<AtomicBool>,
     /// Files that came whole, and their bytes.
     files: AtomicU64,
     bytes: AtomicU64,
@@ -96,7 +97,14 @@ fn what_the_server_holds_stays_the_same_for_as_long_as_it_runs() {
     for bytes in SIZES {
         write_file(&dir.path().join(bytes.to_string()), bytes);
     }
+    write_file(&dir.path().join("large"), 1_000_000);
+    write_file(&dir.path().join("small"), 6);
+    let fifo = tempfile::tempdir().expect("a directory");
+    let fifo = fifo.path().join("fifo");
+    let _reader = unread_fifo(&fifo);
     let args = [
+        "--access-log",
+        text(&fifo),
         "--metrics=127.0.0.1:0",
         "--idle-timeout=10s",
         "--stall-timeout=10s",
@@ -105,12 +113,11 @@ fn what_the_server_holds_stays_the_same_for_as_long_as_it_runs() {
         "--tcp=127.0.0.1:0",
     ];
     let server = serve(dir.path(), &args);
-    let tcp = server.line.split("tcp://").nth(1).and_then(|rest| rest.split(' ').next());
-    let tcp = tcp.and_then(|address| address.parse().ok()).expect("it is announced");
+    let tcp = tcp_of(&server);
     let soak = Arc::new(Soak {
         server: server.address,
         tcp,
-        over: AtomicBool::new(false),
+        over: Arc::default(),
         files: AtomicU64::new(0),
         bytes: AtomicU64::new(0),
         again: AtomicU64::new(0),
@@ -125,7 +132,8 @@ fn what_the_server_holds_stays_the_same_for_as_long_as_it_runs() {
         reset: AtomicU64::new(0),
         over_tcp: AtomicU64::new(0),
     });
-    let attackers = attackers::start(&soak, dir.path());
+    let mut attackers = attackers::start(&soak, dir.path());
+    attackers.extend(sustained::start(soak.server, tcp, &soak.over));
     let downloads = Downloads::start(soak.clone(), dir.path(), CLIENTS);
     let samples = observe(&server, &soak, wanted);
     soak.over.store(true, Ordering::Relaxed);

@@ -2,17 +2,17 @@
 //! before it reads the ClientHello, so this one becomes the chosen one then, before anything that
 //! counts was sent.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fullpipe_noq_repairs::{Handshake, on_handshake};
 use noq::crypto::{self, Session};
-use noq_proto::RttEstimator;
-use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use noq_proto::congestion::{Controller, ControllerFactory};
 
-type Factory = Arc<dyn ControllerFactory + Send + Sync>;
+use super::configs::Factory;
+use super::controller::{Around, Wrapped};
+
 /// The controllers for a server name.
 type Choice = Arc<dyn Fn(Option<&str>) -> Option<Factory> + Send + Sync>;
 
@@ -60,13 +60,8 @@ impl ControllerFactory for ByName {
             Some(factory) => factory.clone().build(now, mtu),
             None => {
                 let usual = self.usual.clone().build(now, mtu);
-                Box::new(Late {
-                    by_name: (*self).clone(),
-                    now,
-                    mtu,
-                    usual,
-                    chosen: OnceLock::new(),
-                })
+                let (by_name, chosen) = ((*self).clone(), OnceLock::new());
+                Box::new(Wrapped(Late { by_name, now, mtu, usual, chosen }))
             }
         }
     }
@@ -81,8 +76,8 @@ struct Late {
     chosen: OnceLock<Box<dyn Controller>>,
 }
 
-impl Late {
-    fn current(&self) -> &dyn Controller {
+impl Around for Late {
+    fn inner(&self) -> &dyn Controller {
         match self.by_name.chosen() {
             Some(factory) => {
                 &**self.chosen.get_or_init(|| factory.clone().build(self.now, self.mtu))
@@ -91,108 +86,21 @@ impl Late {
         }
     }
 
-    fn current_mut(&mut self) -> &mut dyn Controller {
-        self.current();
+    fn inner_mut(&mut self) -> &mut dyn Controller {
+        self.inner();
         match self.chosen.get_mut() {
             Some(chosen) => &mut **chosen,
             None => &mut *self.usual,
         }
     }
-}
 
-impl Controller for Late {
-    fn on_sent(&mut self, now: Instant, bytes: u64, largest_pn: u64) {
-        self.current_mut().on_sent(now, bytes, largest_pn);
+    fn into_inner(mut self) -> Box<dyn Controller> {
+        self.inner();
+        self.chosen.take().unwrap_or(self.usual)
     }
 
-    fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
-        self.current_mut().on_packet_sent(now, bytes, pn);
-    }
-
-    fn on_cwnd_limited(&mut self) {
-        self.current_mut().on_cwnd_limited();
-    }
-
-    fn on_ack(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        bytes: u64,
-        pn: u64,
-        app_limited: bool,
-        rtt: &RttEstimator,
-    ) {
-        self.current_mut().on_ack(now, sent, bytes, pn, app_limited, rtt);
-    }
-
-    fn on_end_acks(
-        &mut self,
-        now: Instant,
-        in_flight: u64,
-        app_limited: bool,
-        largest_acked: Option<u64>,
-    ) {
-        self.current_mut().on_end_acks(now, in_flight, app_limited, largest_acked);
-    }
-
-    fn on_congestion_event(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        is_persistent: bool,
-        is_ecn: bool,
-        lost_bytes: u64,
-        largest_lost: u64,
-    ) {
-        let current = self.current_mut();
-        current.on_congestion_event(now, sent, is_persistent, is_ecn, lost_bytes, largest_lost);
-    }
-
-    fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
-        self.current_mut().on_packet_lost(lost_bytes, pn, now);
-    }
-
-    fn on_spurious_congestion_event(&mut self) {
-        self.current_mut().on_spurious_congestion_event();
-    }
-
-    fn on_mtu_update(&mut self, new_mtu: u16) {
-        self.mtu = new_mtu;
-        self.current_mut().on_mtu_update(new_mtu);
-    }
-
-    fn on_ack_frequency_update(&mut self, threshold: u64, max_ack_delay: Duration) {
-        self.current_mut().on_ack_frequency_update(threshold, max_ack_delay);
-    }
-
-    fn window(&self) -> u64 {
-        self.current().window()
-    }
-
-    fn metrics(&self) -> ControllerMetrics {
-        self.current().metrics()
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        self.current().clone_box()
-    }
-
-    fn initial_window(&self) -> u64 {
-        self.current().initial_window()
-    }
-
-    fn into_any(mut self: Box<Self>) -> Box<dyn Any> {
-        self.current();
-        match self.chosen.take() {
-            Some(chosen) => chosen.into_any(),
-            None => self.usual.into_any(),
-        }
-    }
-}
-
-impl fmt::Debug for Late {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Late").field(&self.current()).finish()
+    fn mtu(&mut self, bytes: u16) {
+        self.mtu = bytes;
     }
 }
 

@@ -232,7 +232,7 @@ async fn serve(
         }
     };
     let bounded = async {
-        acknowledged.fails(&connection).await;
+        acknowledged.fails(&connection, shared.send_window).await;
         let code = if http3 { http3::EXCESSIVE_LOAD } else { VarInt::from_u32(0) };
         connection.close(code, b"too many packets without an ACK");
         shared.violated(peer, &"too many packets without an ACK");

@@ -7,6 +7,7 @@ mod conditions;
 mod configs;
 mod connection;
 mod connection_set;
+mod controller;
 mod http;
 mod http1;
 mod known_paths;

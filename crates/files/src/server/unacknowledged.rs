@@ -4,17 +4,15 @@
 //! forgets ACKs that nobody acknowledged, but not their slots. A client that acknowledges nothing,
 //! and sends PINGs, makes the server fill slots with ACKs for as long as the connection lasts.
 
-use std::any::Any;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use noq::{Connection, PathId};
-use noq_proto::RttEstimator;
-use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use noq_proto::congestion::{Controller, ControllerFactory};
 
 use super::configs::Factory;
+use super::controller::{Around, Wrapped};
 
 /// Packets without an ACK beyond which a client is asked for one. It owes none for ACKs (RFC 9000
 /// section 13.2.1), and an honest one that sends little else gets nothing else for hours.
@@ -26,6 +24,8 @@ const MOST: u64 = 2048;
 const QUESTIONS: u32 = 2;
 /// Bytes of a packet that fills a window: the least that a path has to carry (RFC 9000 section 14).
 const PACKET_BYTES: u64 = 1200;
+/// The part of a larger window that counts no more at the next look: one in so many.
+const DECAY: u64 = 8;
 /// The time between two looks at a connection.
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -49,21 +49,22 @@ impl Acknowledged {
     }
 
     /// Looks at a connection once in a while, and asks for ACKs. Ends when there are too many
-    /// packets without one all the same.
-    pub(super) async fn fails(&self, connection: &Connection) {
-        let (mut window, mut asked) = (0, 0);
+    /// packets without one all the same. No more than `send_window` bytes are ever on their way.
+    pub(super) async fn fails(&self, connection: &Connection, send_window: u64) {
+        let (mut explained, mut asked) = (Explained::default(), 0);
         loop {
             tokio::time::sleep(INTERVAL).await;
-            // The largest so far: packets of a larger one may be on their way still.
-            window = connection.path_stats(PathId::ZERO).map_or(0, |path| path.cwnd).max(window);
+            let window = connection.path_stats(PathId::ZERO).map_or(0, |path| path.cwnd);
             let sent = self.0.largest_sent.load(Ordering::Relaxed);
             let acknowledged = self.0.largest_acknowledged.load(Ordering::Relaxed);
+            let received = connection.stats().udp_rx.datagrams;
+            let explained = explained.look(window.min(send_window), acknowledged, received);
             let missing = sent.saturating_sub(acknowledged);
             if missing <= ASK {
                 asked = 0;
                 continue;
             }
-            if asked >= QUESTIONS && missing > MOST + window.saturating_mul(2) / PACKET_BYTES {
+            if asked >= QUESTIONS && missing > MOST + explained {
                 return;
             }
             asked += 1;
@@ -75,6 +76,30 @@ impl Acknowledged {
     }
 }
 
+/// Packets without an ACK that the congestion window explains, from one look to the next.
+#[derive(Default)]
+struct Explained {
+    packets: u64,
+    acknowledged: u64,
+    received: u64,
+}
+
+impl Explained {
+    /// As many as two windows have: it may double within a round trip. Packets of a larger one may
+    /// be on their way still, and are fewer at each look. noq keeps its window as long as there is
+    /// no ACK, so that one without says nothing. While nothing arrives at all, the path is to blame.
+    fn look(&mut self, window: u64, acknowledged: u64, received: u64) -> u64 {
+        if received > self.received {
+            self.packets -= self.packets.div_ceil(DECAY);
+        }
+        if acknowledged > self.acknowledged {
+            self.packets = self.packets.max(window.saturating_mul(2) / PACKET_BYTES);
+        }
+        (self.acknowledged, self.received) = (acknowledged, received);
+        self.packets
+    }
+}
+
 struct Hearing {
     inner: Factory,
     acknowledged: Acknowledged,
@@ -83,7 +108,7 @@ struct Hearing {
 impl ControllerFactory for Hearing {
     fn build(self: Arc<Self>, now: Instant, mtu: u16) -> Box<dyn Controller> {
         let inner = self.inner.clone().build(now, mtu);
-        Box::new(Heard { inner, acknowledged: self.acknowledged.clone() })
+        Box::new(Wrapped(Heard { inner, acknowledged: self.acknowledged.clone() }))
     }
 }
 
@@ -93,99 +118,76 @@ struct Heard {
     acknowledged: Acknowledged,
 }
 
-impl Controller for Heard {
-    fn on_sent(&mut self, now: Instant, bytes: u64, largest_pn: u64) {
-        self.acknowledged.0.largest_sent.fetch_max(largest_pn, Ordering::Relaxed);
-        self.inner.on_sent(now, bytes, largest_pn);
+impl Around for Heard {
+    fn inner(&self) -> &dyn Controller {
+        &*self.inner
     }
 
-    fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
-        self.inner.on_packet_sent(now, bytes, pn);
+    fn inner_mut(&mut self) -> &mut dyn Controller {
+        &mut *self.inner
     }
 
-    fn on_cwnd_limited(&mut self) {
-        self.inner.on_cwnd_limited();
+    fn into_inner(self) -> Box<dyn Controller> {
+        self.inner
     }
 
-    fn on_ack(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        bytes: u64,
-        pn: u64,
-        app_limited: bool,
-        rtt: &RttEstimator,
-    ) {
-        self.inner.on_ack(now, sent, bytes, pn, app_limited, rtt);
-    }
-
-    /// noq calls it when an ACK was for packets that it had, and then gives up those far below the
-    /// largest.
-    fn on_end_acks(
-        &mut self,
-        now: Instant,
-        in_flight: u64,
-        app_limited: bool,
-        largest_acked: Option<u64>,
-    ) {
-        let largest = &self.acknowledged.0.largest_acknowledged;
-        largest.fetch_max(largest_acked.unwrap_or(0), Ordering::Relaxed);
-        self.inner.on_end_acks(now, in_flight, app_limited, largest_acked);
-    }
-
-    fn on_congestion_event(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        is_persistent: bool,
-        is_ecn: bool,
-        lost_bytes: u64,
-        largest_lost: u64,
-    ) {
-        let inner = &mut self.inner;
-        inner.on_congestion_event(now, sent, is_persistent, is_ecn, lost_bytes, largest_lost);
-    }
-
-    fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
-        self.inner.on_packet_lost(lost_bytes, pn, now);
-    }
-
-    fn on_spurious_congestion_event(&mut self) {
-        self.inner.on_spurious_congestion_event();
-    }
-
-    fn on_mtu_update(&mut self, new_mtu: u16) {
-        self.inner.on_mtu_update(new_mtu);
-    }
-
-    fn on_ack_frequency_update(&mut self, threshold: u64, max_ack_delay: Duration) {
-        self.inner.on_ack_frequency_update(threshold, max_ack_delay);
-    }
-
-    fn window(&self) -> u64 {
-        self.inner.window()
-    }
-
-    fn metrics(&self) -> ControllerMetrics {
-        self.inner.metrics()
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
+    fn again(&self) -> Box<dyn Controller> {
         let inner = self.inner.clone_box();
-        Box::new(Self { inner, acknowledged: self.acknowledged.clone() })
+        Box::new(Wrapped(Self { inner, acknowledged: self.acknowledged.clone() }))
     }
 
-    fn initial_window(&self) -> u64 {
-        self.inner.initial_window()
+    fn sent(&mut self, largest: u64) {
+        self.acknowledged.0.largest_sent.fetch_max(largest, Ordering::Relaxed);
     }
 
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self.inner.into_any()
+    /// noq gives up the packets far below it then.
+    fn acknowledged(&mut self, largest: u64) {
+        self.acknowledged.0.largest_acknowledged.fetch_max(largest, Ordering::Relaxed);
     }
 }
 
-impl fmt::Debug for Heard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 20,000 packets.
+    const LARGE: u64 = 20_000 * PACKET_BYTES / 2;
+    /// Two.
+    const SMALL: u64 = PACKET_BYTES;
+
+    fn raised() -> Explained {
+        let mut explained = Explained::default();
+        assert_eq!(explained.look(LARGE, 10_000, 5000), 20_000);
+        explained
+    }
+
+    #[test]
+    fn a_window_that_was_large_is_soon_forgotten() {
+        let mut explained = raised();
+        assert_eq!(explained.look(SMALL, 10_001, 5001), 17_500, "packets may be on their way");
+        let mut now = 0;
+        for look in 2..120 {
+            now = explained.look(SMALL, 10_000 + look, 5000 + look);
+        }
+        assert_eq!(now, 2);
+    }
+
+    /// noq keeps its window as long as no ACK comes.
+    #[test]
+    fn a_large_window_without_acks_explains_less_and_less() {
+        let mut explained = raised();
+        let mut now = 0;
+        for look in 1..120 {
+            now = explained.look(LARGE, 10_000, 5000 + look);
+        }
+        assert_eq!(now, 0);
+    }
+
+    #[test]
+    fn an_outage_of_the_path_is_not_held_against_the_client() {
+        let mut explained = raised();
+        for _ in 0..60 {
+            assert_eq!(explained.look(SMALL, 10_000, 5000), 20_000);
+        }
     }
 }

@@ -6,6 +6,7 @@
 //! and whose content is changed below it.
 
 mod client;
+mod closed;
 mod flood;
 mod frames;
 mod initial;

@@ -10,12 +10,18 @@ use super::network::{Network, share_of};
 
 /// Connections of one address, however many places there are.
 const MOST_PER_ADDRESS: usize = 512;
+/// Connections that are kept beyond twice the places: a client that has one place may close its
+/// connection and come back a few times before noq has forgotten it.
+const RETURNS: usize = 16;
 
 /// Counts the connections and the handshakes of a server.
 #[derive(Debug)]
 pub(super) struct Admission {
     quic: Places,
     tcp: Places,
+    /// Those of QUIC that noq keeps, the closed ones as well. It keeps one for three times the PTO
+    /// (RFC 9000 section 10.2), of which the client's max_ack_delay is a part: up to 49 seconds.
+    kept: Places,
     unvalidated: usize,
     handshakes: AtomicUsize,
 }
@@ -23,32 +29,49 @@ pub(super) struct Admission {
 /// Decision on a client's first packet.
 #[derive(Debug)]
 pub(super) enum AdmissionDecision {
-    /// A connection, counted until the slot is dropped.
-    Accept(Slot, Option<HandshakeSlot>),
+    /// A connection, counted until the slot is dropped, and what noq keeps of it.
+    Accept(Slot, Kept),
     /// A Retry, which costs the server no memory.
     Retry,
     /// CONNECTION_REFUSED.
     Refuse,
 }
 
-/// The transport of a connection. Each has places of its own, so that neither keeps the other out.
+/// The kind of a place. Each transport has its own, so that neither keeps the other out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Transport {
+enum Kind {
     Quic,
     Tcp,
+    Kept,
 }
 
 /// The place of a connection.
 #[derive(Debug)]
 pub(super) struct Slot {
     admission: Arc<Admission>,
-    transport: Transport,
+    of: Kind,
     from: Network,
 }
 
 /// The place of a handshake with a client whose address is not validated.
 #[derive(Debug)]
-pub(super) struct HandshakeSlot(Arc<Admission>);
+struct HandshakeSlot(Arc<Admission>);
+
+/// What noq keeps of a connection, until it is gone.
+#[derive(Debug)]
+pub(super) struct Kept {
+    _slot: Slot,
+    /// Of a handshake that fails, the place is as long taken: else one after the other, in somebody
+    /// else's name, would take all that its address may have.
+    handshake: Mutex<Option<HandshakeSlot>>,
+}
+
+impl Kept {
+    /// The client has shown that it receives at its address.
+    pub(super) fn validated(&self) {
+        drop(self.handshake.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
 
 impl Admission {
     pub(super) fn new(limits: &Limits) -> Arc<Self> {
@@ -57,10 +80,17 @@ impl Admission {
             Places { most, per_address, taken: Mutex::default() }
         };
         let quic = places(limits.connections);
+        let beside = |places: usize| places.saturating_mul(2).saturating_add(RETURNS);
+        let kept = Places {
+            most: beside(quic.most),
+            per_address: beside(quic.per_address),
+            taken: Mutex::default(),
+        };
         Arc::new(Self {
             // Anybody can begin these in the name of an address, which keeps half of its places.
             unvalidated: limits.unvalidated_handshakes.min(quic.per_address / 2),
             quic,
+            kept,
             tcp: places(limits.tcp_connections),
             handshakes: AtomicUsize::new(0),
         })
@@ -78,33 +108,36 @@ impl Admission {
         if !validated && !take(&self.handshakes, self.unvalidated) {
             return AdmissionDecision::Retry;
         }
-        let handshake = (!validated).then(|| HandshakeSlot(self.clone()));
-        match self.slot(Transport::Quic, from) {
-            Some(slot) => AdmissionDecision::Accept(slot, handshake),
-            None => AdmissionDecision::Refuse,
+        let handshake = Mutex::new((!validated).then(|| HandshakeSlot(self.clone())));
+        match (self.slot(Kind::Quic, from), self.slot(Kind::Kept, from)) {
+            (Some(slot), Some(kept)) => {
+                AdmissionDecision::Accept(slot, Kept { _slot: kept, handshake })
+            }
+            _ => AdmissionDecision::Refuse,
         }
     }
 
     /// A connection over TCP, whose handshake has validated the address; `None` if it has no place.
     pub(super) fn admit_tcp(self: &Arc<Self>, from: IpAddr) -> Option<Slot> {
-        self.slot(Transport::Tcp, from)
+        self.slot(Kind::Tcp, from)
     }
 
-    fn slot(self: &Arc<Self>, transport: Transport, from: IpAddr) -> Option<Slot> {
+    fn slot(self: &Arc<Self>, of: Kind, from: IpAddr) -> Option<Slot> {
         let from = Network::of(from);
-        let taken = self.places(transport).take(from);
-        taken.then(|| Slot { admission: self.clone(), transport, from })
+        let taken = self.places(of).take(from);
+        taken.then(|| Slot { admission: self.clone(), of, from })
     }
 
-    fn places(&self, transport: Transport) -> &Places {
-        match transport {
-            Transport::Quic => &self.quic,
-            Transport::Tcp => &self.tcp,
+    fn places(&self, of: Kind) -> &Places {
+        match of {
+            Kind::Quic => &self.quic,
+            Kind::Tcp => &self.tcp,
+            Kind::Kept => &self.kept,
         }
     }
 }
 
-/// The places of one transport.
+/// Places of one kind.
 #[derive(Debug)]
 struct Places {
     most: usize,
@@ -159,7 +192,7 @@ fn take(count: &AtomicUsize, most: usize) -> bool {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.admission.places(self.transport).give_back(self.from);
+        self.admission.places(self.of).give_back(self.from);
     }
 }
 
@@ -175,6 +208,12 @@ mod tests {
 
     const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
+    /// True if the connection has the place of a handshake.
+    fn is_unvalidated(decision: &AdmissionDecision) -> bool {
+        let AdmissionDecision::Accept(_, kept) = decision else { panic!("{decision:?}") };
+        kept.handshake.lock().expect("no panic").is_some()
+    }
+
     #[test]
     fn beyond_the_limits_there_is_first_a_retry_and_then_a_refusal() {
         let limits = Limits {
@@ -185,26 +224,59 @@ mod tests {
         };
         let admission = Admission::new(&limits);
         let first = admission.decide(ADDRESS, false);
-        assert!(matches!(&first, AdmissionDecision::Accept(_, Some(_))));
-        let AdmissionDecision::Accept(_slot, handshake) = admission.decide(ADDRESS, false) else {
+        assert!(is_unvalidated(&first));
+        let AdmissionDecision::Accept(_slot, second) = admission.decide(ADDRESS, false) else {
             panic!()
         };
         assert!(matches!(admission.decide(ADDRESS, false), AdmissionDecision::Retry));
         let third = admission.decide(ADDRESS, true);
-        assert!(matches!(&third, AdmissionDecision::Accept(_, None)));
+        assert!(!is_unvalidated(&third));
         assert!(matches!(admission.decide(ADDRESS, true), AdmissionDecision::Refuse));
-        drop(handshake);
+        second.validated();
         assert!(
             matches!(admission.decide(ADDRESS, false), AdmissionDecision::Refuse),
             "it is full"
         );
         drop(third);
-        assert!(
-            matches!(admission.decide(ADDRESS, false), AdmissionDecision::Accept(_, Some(_))),
-            "and has room again"
-        );
+        assert!(is_unvalidated(&admission.decide(ADDRESS, false)), "and has room again");
         drop(first);
-        assert!(matches!(admission.decide(ADDRESS, true), AdmissionDecision::Accept(_, None)));
+        assert!(!is_unvalidated(&admission.decide(ADDRESS, true)));
+    }
+
+    /// Connections that a client opens and closes one after the other, and noq keeps.
+    fn left(admission: &Arc<Admission>, validated: bool) -> Vec<Kept> {
+        let mut all = Vec::new();
+        while let AdmissionDecision::Accept(_closed, kept) = admission.decide(ADDRESS, validated) {
+            all.push(kept);
+        }
+        all
+    }
+
+    #[test]
+    fn closed_connections_that_are_kept_are_bounded() {
+        let limits = Limits { connections: 40, per_address: Some(4), ..Limits::default() };
+        let admission = Admission::new(&limits);
+        let mut kept = left(&admission, true);
+        assert_eq!(kept.len(), 2 * 4 + RETURNS);
+        assert_eq!(admission.now(), (0, 0), "none is open");
+        assert!(matches!(admission.decide(ADDRESS, true), AdmissionDecision::Refuse));
+        let other = admission.decide("192.0.2.1".parse().expect("an address"), true);
+        assert!(!is_unvalidated(&other), "a place of another's");
+        kept.pop();
+        assert!(!is_unvalidated(&admission.decide(ADDRESS, true)), "one is gone");
+        drop((kept, other));
+        assert!(admission.kept.taken().by.is_empty(), "nothing is kept of who is gone");
+    }
+
+    #[test]
+    fn handshakes_that_fail_in_somebodys_name_leave_it_its_places() {
+        let limits = Limits { connections: 40, ..Limits::default() };
+        let admission = Admission::new(&limits);
+        let kept = left(&admission, false);
+        assert_eq!(kept.len(), 5, "and then there is a Retry");
+        assert_eq!(left(&admission, true).len(), 2 * 10 + RETURNS - 5);
+        drop(kept);
+        assert_eq!(admission.now(), (0, 0));
     }
 
     #[test]
@@ -219,7 +291,7 @@ mod tests {
         let address = |text: &str| text.parse::<IpAddr>().expect("an address");
         let tcp = |text| admission.admit_tcp(address(text));
         let quic = |text| match admission.decide(address(text), true) {
-            AdmissionDecision::Accept(slot, _) => Some(slot),
+            AdmissionDecision::Accept(slot, kept) => Some((slot, kept)),
             _ => None,
         };
         // An IPv4 address by either of its names, and a /64.
@@ -247,7 +319,7 @@ mod tests {
         let limits = Limits { connections: 100, per_address: Some(3), ..Limits::default() };
         let admission = Admission::new(&limits);
         let take = |text: &str| match admission.decide(text.parse().expect("an address"), true) {
-            AdmissionDecision::Accept(slot, _) => Some(slot),
+            AdmissionDecision::Accept(slot, kept) => Some((slot, kept)),
             _ => None,
         };
         let mut site: Vec<_> =
@@ -268,7 +340,7 @@ mod tests {
             let limits = Limits { connections, tcp_connections: connections, ..Limits::default() };
             let admission = Admission::new(&limits);
             let quic = |from: IpAddr| match admission.decide(from, true) {
-                AdmissionDecision::Accept(slot, _) => Some(slot),
+                AdmissionDecision::Accept(slot, kept) => Some((slot, kept)),
                 _ => None,
             };
             let own: Vec<_> = (0..connections).map_while(|_| quic(ADDRESS)).collect();
@@ -291,12 +363,12 @@ mod tests {
         let limits = Limits { connections: 40, ..Limits::default() };
         let admission = Admission::new(&limits);
         let mut begun = Vec::new();
-        while let AdmissionDecision::Accept(slot, handshake) = admission.decide(ADDRESS, false) {
-            begun.push((slot, handshake));
+        while let AdmissionDecision::Accept(slot, kept) = admission.decide(ADDRESS, false) {
+            begun.push((slot, kept));
         }
         assert_eq!(begun.len(), 5);
         let validated = |_| match admission.decide(ADDRESS, true) {
-            AdmissionDecision::Accept(slot, _) => Some(slot),
+            AdmissionDecision::Accept(slot, kept) => Some((slot, kept)),
             _ => None,
         };
         let own: Vec<_> = (0..10).map_while(validated).collect();

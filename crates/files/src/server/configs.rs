@@ -10,9 +10,10 @@ use std::time::Instant;
 use fullpipe_noq::{
     CongestionControl, TransportSettings, controllers_resuming, controllers_with_seed,
 };
-use noq::congestion::ControllerFactory;
+use noq::congestion::{Controller, ControllerFactory};
 use noq::{Incoming, ServerConfig, TransportConfig, VarInt};
 
+use super::admission::Kept;
 use super::by_name::ByName;
 use super::known_paths::{KnownPaths, Taken, Usable};
 use super::unacknowledged::Acknowledged;
@@ -54,6 +55,18 @@ impl Transports {
 
 /// Makes the controllers of a connection.
 pub(super) type Factory = Arc<dyn ControllerFactory + Send + Sync>;
+
+/// Makes controllers, and is dropped when noq forgets their connection.
+struct Keeping {
+    inner: Factory,
+    _kept: Arc<Kept>,
+}
+
+impl ControllerFactory for Keeping {
+    fn build(self: Arc<Self>, now: Instant, mtu: u16) -> Box<dyn Controller> {
+        self.inner.clone().build(now, mtu)
+    }
+}
 
 fn controllers(congestion: CongestionControl, seed: u64, saved: Option<Usable>) -> Factory {
     match saved {
@@ -107,15 +120,20 @@ impl Configs {
         (*self.hq).clone()
     }
 
-    /// The one for this client, its path with Careful Resume, and what it acknowledges. Whoever does
-    /// not offer HTTP/3 may open no unidirectional streams.
-    pub(super) fn of(&self, incoming: &Incoming) -> (ServerConfig, Option<Taken>, Acknowledged) {
+    /// The one for this client, its path with Careful Resume, and what it acknowledges. The first
+    /// lives as long as noq keeps the connection. Whoever does not offer HTTP/3 may open no
+    /// unidirectional streams.
+    pub(super) fn of(
+        &self,
+        incoming: &Incoming,
+        kept: &Arc<Kept>,
+    ) -> (ServerConfig, Option<Taken>, Acknowledged) {
         let client = incoming.remote_address().ip();
         let now = Instant::now();
         let path = self.known_paths.as_ref().map(|paths| paths.take(client, now));
         let (saved, acknowledged) =
             (path.as_ref().and_then(|path| path.usable(now)), Default::default());
-        let config = self.with(incoming, saved, &acknowledged);
+        let config = self.with(incoming, saved, &acknowledged, kept.clone());
         (config, path, acknowledged)
     }
 
@@ -125,6 +143,7 @@ impl Configs {
         incoming: &Incoming,
         saved: Option<Usable>,
         acknowledged: &Acknowledged,
+        kept: Arc<Kept>,
     ) -> ServerConfig {
         let http3 = may_speak_http3(incoming);
         let usual = if http3 { &self.http3 } else { &self.hq };
@@ -156,7 +175,8 @@ impl Configs {
             self.usual.clone()
         };
         let mut transport = self.transports.make(congestion, seed, http3);
-        transport.congestion_controller_factory(acknowledged.heard_by(factory));
+        let inner = acknowledged.heard_by(factory);
+        transport.congestion_controller_factory(Arc::new(Keeping { inner, _kept: kept }));
         config.transport_config(Arc::new(transport));
         config
     }

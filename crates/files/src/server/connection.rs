@@ -10,7 +10,7 @@ use fullpipe_noq_repairs::AmplificationLimit;
 use noq::{Connecting, Connection, ConnectionError, Endpoint, Incoming, VarInt, ZeroRttAccepted};
 use tokio::sync::watch;
 
-use super::admission::{Admission, AdmissionDecision, HandshakeSlot, Slot};
+use super::admission::{Admission, AdmissionDecision, Kept, Slot};
 use super::answer::{answer, refuse};
 use super::configs::Configs;
 use super::connection_set::ConnectionSet;
@@ -173,9 +173,9 @@ pub(super) async fn accept(
         }
         let validated = incoming.remote_address_validated();
         match admission.decide(incoming.remote_address().ip(), validated) {
-            AdmissionDecision::Accept(slot, handshake) => {
+            AdmissionDecision::Accept(slot, kept) => {
                 shared.counters.admitted.add(1);
-                lanes.enter().spawn(serve(incoming, slot, handshake, shared.clone()));
+                lanes.enter().spawn(serve(incoming, slot, Arc::new(kept), shared.clone()));
             }
             AdmissionDecision::Retry => {
                 shared.counters.retries.add(1);
@@ -193,14 +193,9 @@ pub(super) async fn accept(
 
 /// Requests are taken at once, since a client that resumes a session sends them in its first
 /// packets.
-async fn serve(
-    incoming: Incoming,
-    _slot: Slot,
-    handshake: Option<HandshakeSlot>,
-    shared: Arc<Shared>,
-) {
+async fn serve(incoming: Incoming, _slot: Slot, kept: Arc<Kept>, shared: Arc<Shared>) {
     let peer = incoming.remote_address();
-    let (config, path, acknowledged) = shared.configs.of(&incoming);
+    let (config, path, acknowledged) = shared.configs.of(&incoming, &kept);
     let (config, guarded) = shared.guard.admit(&config, peer, incoming.remote_address_validated());
     let mut connecting = match incoming.accept_with(config) {
         Ok(connecting) => connecting,
@@ -219,7 +214,8 @@ async fn serve(
     let (done, is_done) = watch::channel(false);
     let is_over = is_done.clone();
     let handshake = async {
-        if finish_handshake(peer, &connection, complete, handshake, &shared).await {
+        if finish_handshake(peer, &connection, complete, &shared).await {
+            kept.validated();
             guarded.handshake_done();
             done.send_replace(true);
         }
@@ -265,11 +261,9 @@ async fn finish_handshake(
     peer: SocketAddr,
     connection: &Connection,
     complete: ZeroRttAccepted,
-    slot: Option<HandshakeSlot>,
     shared: &Shared,
 ) -> bool {
     let complete = tokio::time::timeout(shared.limits.handshake_timeout, complete).await;
-    drop(slot);
     // The future's value says only whether there was early data. The connection says whether the
     // handshake failed; a close by the client's application comes after the handshake.
     match (complete, connection.close_reason()) {

@@ -10,7 +10,8 @@ use noq::Connection;
 pub struct ServerStats {
     /// Connections that are open now, handshakes included.
     pub connections: u64,
-    /// Handshakes that are under way now with clients whose address is not validated.
+    /// Handshakes that are under way now with clients whose address is not validated, or failed and
+    /// are kept for a moment.
     pub unvalidated_handshakes: u64,
     /// Requests that are being answered now.
     pub answers: u64,

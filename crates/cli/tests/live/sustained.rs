@@ -23,7 +23,7 @@ use crate::raw::{RawClient, config_with};
 use crate::soak::time_in;
 
 /// The attacker's address; the honest client has 127.0.0.1.
-const ATTACKER: &str = "127.0.0.2";
+const ATTACKER: &str = "127.0.1.2";
 /// An attack's duration, unless it is said.
 const SHORT: Duration = Duration::from_secs(20);
 /// What the allocator's arenas keep of a busy time, in bytes.
@@ -48,6 +48,15 @@ impl Target {
         client.drive(Duration::from_millis(20));
         client
     }
+}
+
+/// A connection over TCP that has this address here.
+pub(crate) fn connected_from(address: &str, to: SocketAddr) -> Option<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).ok()?;
+    let from: SocketAddr = format!("{address}:0").parse().expect("an address");
+    socket.bind(&from.into()).ok()?;
+    socket.connect(&to.into()).ok()?;
+    Some(TcpStream::from(socket))
 }
 
 /// A FIFO whose reader reads nothing.
@@ -187,11 +196,7 @@ fn acknowledge_nothing(target: &Target) {
 /// Connections over TCP that begin a request, as many as there may be.
 fn take_places(target: &Target) {
     let open = || {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).ok()?;
-        let from: SocketAddr = format!("{ATTACKER}:0").parse().expect("an address");
-        socket.bind(&from.into()).ok()?;
-        socket.connect(&target.tcp.into()).ok()?;
-        let mut stream = TcpStream::from(socket);
+        let mut stream = connected_from(ATTACKER, target.tcp)?;
         stream.write_all(b"GET /small HTTP/1.1\r\nhost: ").ok()?;
         Some(stream)
     };

@@ -12,8 +12,12 @@ use std::time::{Duration, Instant};
 use super::{Soak, count};
 use crate::common::{Running, fullpipe, text};
 use crate::raw::{RawClient, bytes_within, config, config_of};
+use crate::sustained::connected_from;
 use noq_proto::VarInt;
 
+/// Their address. The honest clients have others, also where their links move them: what one
+/// address may hold of files and places is its clients' together.
+const ADDRESS: &str = "127.0.1.3";
 /// Of each second, the part in which garbage comes as fast as the machine can send it. The whole
 /// second would leave one of two processors to everything else.
 const BURST: Duration = Duration::from_millis(150);
@@ -33,7 +37,7 @@ pub(crate) fn start(soak: &Arc<Soak>, dir: &Path) -> Vec<JoinHandle<()>> {
 /// Datagrams of every form at line rate, some with the header of a first packet.
 fn garbage(soak: &Soak) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    let mut first = RawClient::new(soak.server, config(1200)).datagrams().remove(0);
+    let mut first = RawClient::from(ADDRESS, soak.server, config(1200)).datagrams().remove(0);
     let mut state = 1_u64;
     while soak.goes_on() {
         let end = Instant::now() + BURST;
@@ -56,7 +60,7 @@ fn garbage(soak: &Soak) {
 /// First packets of clients that never say more.
 fn half_open(soak: &Soak) {
     while soak.goes_on() {
-        RawClient::new(soak.server, config(1200)).transmit();
+        RawClient::from(ADDRESS, soak.server, config(1200)).transmit();
         count(&soak.half_open);
         soak.pause(Duration::from_millis(40));
     }
@@ -67,7 +71,7 @@ fn stalled(soak: &Soak) {
     while soak.goes_on() {
         let mut clients = Vec::new();
         for _ in 0..5 {
-            let mut client = RawClient::new(soak.server, config(1200));
+            let mut client = RawClient::from(ADDRESS, soak.server, config(1200));
             client.drive_until(Duration::from_secs(5), |client| client.connected);
             for _ in 0..20 {
                 client.request(b"GET /20000000\r\n", true);
@@ -144,7 +148,7 @@ fn reset(soak: &Soak) {
 /// Connections over TCP that begin a request and never end it.
 fn over_tcp(soak: &Soak) {
     while soak.goes_on() {
-        let open = || TcpStream::connect(soak.tcp).ok();
+        let open = || connected_from(ADDRESS, soak.tcp);
         let mut all: Vec<TcpStream> = std::iter::repeat_with(open).take(100).flatten().collect();
         for stream in &mut all {
             // What the server closes is closed.
@@ -157,7 +161,7 @@ fn over_tcp(soak: &Soak) {
 
 /// A client whose handshake is done, where the machine has time for one.
 fn connected(soak: &Soak, alpn: &[u8]) -> Option<RawClient> {
-    let mut client = RawClient::new(soak.server, config_of(alpn, 1452, alpn == b"h3"));
+    let mut client = RawClient::from(ADDRESS, soak.server, config_of(alpn, 1452, alpn == b"h3"));
     client.drive_until(Duration::from_secs(5), |client| client.connected);
     // What the server sends behind its handshake.
     client.drive(Duration::from_millis(50));

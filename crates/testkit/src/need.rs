@@ -256,19 +256,28 @@ fn kernel() -> Result<(), String> {
 }
 
 /// True if root may not load a BPF program of the kind that reads the connections. A security
-/// module can refuse a kind of program before the kernel looks at it, with EPERM. Without such a
-/// policy the kernel finds this one invalid, since it names no function of the kernel.
+/// module can refuse a kind of program with EPERM, some those alone that a function of the kernel
+/// calls. Without such a policy the kernel finds these invalid, since they name no function.
 fn refuses_bpf() -> bool {
+    const UNSPECIFIED: u32 = 0;
+    const BPF_TRACE_FENTRY: u32 = 24;
+    [UNSPECIFIED, BPF_TRACE_FENTRY].into_iter().any(refuses_tracing)
+}
+
+/// True if the kernel refuses a tracing program of this attach type with EPERM.
+fn refuses_tracing(attach_type: u32) -> bool {
     const BPF_PROG_LOAD: libc::c_long = 5;
     const BPF_PROG_TYPE_TRACING: u32 = 26;
-    /// The head of `union bpf_attr` for BPF_PROG_LOAD; the rest of it is zero.
+    /// The head of `union bpf_attr` for BPF_PROG_LOAD; what is not named is zero.
     #[repr(C)]
     struct Load {
         kind: u32,
         instructions_count: u32,
         instructions: u64,
         license: u64,
-        rest: [u64; 15],
+        log_to_ifindex: [u32; 11],
+        attach_type: u32,
+        rest: [u64; 9],
     }
     // `r0 = 0; exit`, of struct bpf_insn in linux/bpf.h.
     let instructions = [0xb7_u64, 0x95];
@@ -277,7 +286,9 @@ fn refuses_bpf() -> bool {
         instructions_count: 2,
         instructions: instructions.as_ptr() as u64,
         license: c"GPL".as_ptr() as u64,
-        rest: [0; 15],
+        log_to_ifindex: [0; 11],
+        attach_type,
+        rest: [0; 9],
     };
     // SAFETY: the kernel reads so many bytes, and the two places that they name.
     let loaded =

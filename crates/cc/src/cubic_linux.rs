@@ -363,5 +363,7 @@ impl CongestionControl for LinuxCubic {
     }
 }
 
+#[cfg(all(test, feature = "custom"))]
+mod oracle;
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use crate::algo::{Congestion, CongestionControl};
 use crate::config::{Config, Transport};
 use crate::conn::Conn;
 use crate::custom::CustomAlgorithm;
-use crate::oracle::{self, Checked, Model, events};
+use crate::oracle::{self, Checked, Event, Model, events};
 use crate::sampler::{PacketState, RateSample};
 use crate::snapshot::{Snapshot, State};
 use crate::test_link::MS;
@@ -480,8 +480,35 @@ static CHECKED: CustomAlgorithm = CustomAlgorithm {
     },
 };
 
+/// A Startup with losses, of which many turn out to be none.
+fn reordered_startup() -> impl Strategy<Value = Vec<Event>> {
+    let turn = (2u64..40, 1u64..150, 0u64..200)
+        .prop_map(|(n, ms, then)| [Event::Losses(n, ms), Event::Bulk(then), Event::Spurious]);
+    prop::collection::vec(turn, 1..8).prop_map(|turns| turns.concat())
+}
+
+/// A flow that is in ProbeRTT when its application pauses.
+fn pause_in_probe_rtt() -> impl Strategy<Value = Vec<Event>> {
+    (10_000u64..10_600, 1u64..600).prop_map(|(ms, pause)| {
+        [Event::Bulk(ms), Event::Pause(pause, None), Event::Bulk(500)].into()
+    })
+}
+
+/// Much loss, at a steady rate or not, with rounds between that lose nothing.
+fn policed() -> impl Strategy<Value = Vec<Event>> {
+    let turn = prop_oneof![
+        3 => (2u64..8, 2u64..60, 5u64..80)
+            .prop_map(|(part, burst, rounds)| Event::Policer(part, burst, rounds)),
+        2 => (2u64..6, 1u64..400).prop_map(|(n, ms)| Event::Losses(n, ms)),
+        2 => (1u64..400).prop_map(Event::Bulk),
+        1 => (1u64..200).prop_map(|ms| Event::Pause(ms, None)),
+        1 => (1u64..300).prop_map(Event::Timeout),
+    ];
+    prop::collection::vec(turn, 2..10)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// After each call state, model and control parameters are those of Linux.
     #[test]
@@ -490,7 +517,12 @@ proptest! {
         rtt_ms in 1u64..150,
         is_tcp: bool,
         handshake: bool,
-        history in events(),
+        history in prop_oneof![
+            3 => events(),
+            1 => reordered_startup(),
+            1 => pause_in_probe_rtt(),
+            1 => policed(),
+        ],
     ) {
         let rtt = MS.times(rtt_ms);
         let config = Config {

@@ -145,10 +145,11 @@ impl Policer {
 mod tests {
     use super::*;
 
-    /// One event a round of 40 ms, in which `delivered` bytes came through and `lost` did not.
+    /// One event a round, of 40 ms at first, in which `delivered` bytes came through and `lost` did not.
     struct Script {
         policer: Policer,
         event: Event,
+        round: Duration,
     }
 
     impl Script {
@@ -163,11 +164,11 @@ mod tests {
                 round_start: true,
                 in_probe_bw: true,
             };
-            Self { policer: Policer::new(now), event }
+            Self { policer: Policer::new(now), event, round: Duration::from_millis(40) }
         }
 
         fn round(&mut self, delivered: u64, lost: u64) -> bool {
-            self.event.now += Duration::from_millis(40);
+            self.event.now += self.round;
             self.event.delivered += delivered;
             self.event.lost += lost;
             self.event.has_losses = lost > 0;
@@ -216,6 +217,29 @@ mod tests {
         // 25 and 29 bytes a round are 625 and 725 B/s: more than an eighth, less than 500 B/s.
         let slow = |n| (if n <= 4 { 25 } else { 29 }, 20);
         assert_eq!(Script::new().rounds_to_find(slow), Some(8));
+    }
+
+    /// Of odd rates, too: what is lost to halving each is added again.
+    #[test]
+    fn the_rate_is_the_mean_of_both_intervals() {
+        for (first, second) in [(40_001, 40_001), (40_001, 40_003), (40_000, 40_001), (1, 1)] {
+            let mut script = Script::new();
+            // Intervals of 120 and 160 ms, which have three and four rounds of volume.
+            let volumes = |n| (if n <= 4 { first } else { second }, 80_000);
+            assert_eq!(script.rounds_to_find(volumes), Some(8));
+            let mean = (25.0 * first as f64 + 25.0 * second as f64) / 2.0;
+            let expected = Rate::from_bytes_per_sec(mean.floor() as u64);
+            assert_eq!(script.policer.bw(), Some(expected), "{first} and {second}");
+        }
+    }
+
+    /// Four rounds of a microsecond are no interval: it goes on until a millisecond is over.
+    #[test]
+    fn an_interval_lasts_a_millisecond_at_least() {
+        for (round_us, rounds) in [(1, None), (249, Some(11)), (250, Some(9)), (334, Some(8))] {
+            let mut script = Script { round: Duration::from_micros(round_us), ..Script::new() };
+            assert_eq!(script.rounds_to_find(|_| (40, 10)), rounds);
+        }
     }
 
     #[test]

@@ -2,6 +2,10 @@
 
 use std::vec::Vec;
 
+use super::Bbr1;
+use super::aggregation::Aggregation;
+use crate::conn::Conn;
+use crate::sampler::RateSample;
 use crate::test_link::{Link, MS, SMSS, TokenBucket};
 use crate::{Algorithm, Config, Duration, Gain, Instant, Rate, State};
 
@@ -285,4 +289,45 @@ fn a_path_of_less_than_a_packet_still_flows() {
     assert!((5_000..=10_000).contains(&pace), "{pace} B/s on a link of 8000");
     let served = link.delivered * 100 / (8_000 * 30);
     assert!(served >= 95, "{served} %");
+}
+
+/// A flow after its first ACK, and the sample of that.
+fn sampled() -> (Conn, Bbr1, RateSample) {
+    let (config, now) = (Config::new(1), Instant::default());
+    let mut conn = Conn::new(&config, now);
+    let bbr = Bbr1::new(&mut conn, now, &config);
+    let packet = conn.sampler.on_sent(now, SMSS, false, 0);
+    conn.sampler.count_delivered(SMSS);
+    let rs = conn.sample(now + MS, &packet, None);
+    let rs = RateSample { newly_acked: SMSS, delivery_rate: Rate::MAX, ..rs };
+    (conn, bbr, rs)
+}
+
+/// Not that the path carries nothing, nor that its ACKs come in clumps.
+#[test]
+fn a_sample_without_a_rate_says_nothing() {
+    let (conn, mut bbr, rs) = sampled();
+    let known = Rate::from_bytes_per_sec(1_000);
+    let none = RateSample { delivery_rate: Rate::ZERO, is_app_limited: false, ..rs };
+    bbr.update_bw(&RateSample { delivery_rate: known, ..none });
+    bbr.round_count += 100;
+    bbr.update_bw(&none);
+    assert_eq!(bbr.max_bw(), known);
+    let mut aggregation = Aggregation::new(rs.now);
+    aggregation.update(&conn, &none, known, true);
+    assert_eq!(aggregation.max(), 0);
+    aggregation.update(&conn, &rs, known, true);
+    assert_eq!(aggregation.max(), SMSS);
+}
+
+/// The shortest round trip is believed for ten seconds to the end.
+#[test]
+fn a_round_trip_expires_after_ten_seconds() {
+    let (_, mut bbr, rs) = sampled();
+    assert!(!bbr.update_min_rtt(&RateSample { rtt: MS, ..rs }));
+    let end = rs.now + Duration::from_secs(10);
+    for (now, expected) in [(end, MS), (end + Duration::from_nanos(1), MS.times(2))] {
+        let has_expired = bbr.update_min_rtt(&RateSample { now, rtt: MS.times(2), ..rs });
+        assert_eq!((has_expired, bbr.min_rtt), (now > end, expected));
+    }
 }

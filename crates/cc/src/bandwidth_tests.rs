@@ -67,6 +67,37 @@ fn there_is_no_estimate_before_a_round_trip_and_none_above_what_is_allowed() {
     assert_eq!(ask(&mut link), BandwidthProbe::NotNow(NotNow::Limit));
 }
 
+/// The window doubles in a round trip, so that half of it is what arrived in the last one.
+#[test]
+fn in_slow_start_the_estimate_is_what_arrives() {
+    for algorithm in [Algorithm::Cubic, Algorithm::Reno, Algorithm::Prague] {
+        let mut link = Link::new(algorithm, 1_000, MS.times(40));
+        link.run(MS.times(210));
+        let before = link.delivered;
+        link.run(MS.times(40));
+        assert_eq!(link.state(), State::SlowStart, "{algorithm}");
+        let arrived = (link.delivered - before) as f64;
+        let estimate = link.cc.send_rate_estimate().expect("a round trip");
+        let share = estimate.bytes_in(MS.times(40)) as f64 / arrived;
+        assert!((0.7..1.3).contains(&share), "{algorithm}: {share} of {arrived} bytes");
+    }
+}
+
+/// A rate of nothing is no rate to plan with.
+#[test]
+fn the_estimate_is_never_zero() {
+    for name in Algorithm::NAMES {
+        let algorithm: Algorithm = name.parse().expect("a name");
+        let mut link = Link::with(algorithm, 10, MS, Config { smss: 1, ..Config::new(1) });
+        let packet = link.cc.on_sent(link.now, 1);
+        let mut batch = link.cc.ack(link.now + Duration::from_secs(100));
+        batch.acked(&packet);
+        batch.finish();
+        let estimate = link.cc.snapshot().send_rate_estimate();
+        assert_ne!(estimate, Some(Rate::ZERO), "{algorithm}");
+    }
+}
+
 /// The time from the begin of a CRUISE to REFILL, in ms, where an application asks or not.
 fn cruise_ms(asks: bool) -> u64 {
     // A path on which the coexistence with Reno asks for no earlier probe.

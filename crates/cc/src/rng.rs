@@ -22,3 +22,24 @@ impl Rng {
         ((self.next() as u128 * n as u128) >> 64) as u64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first outputs of the algorithm's reference code for the seed 1234567.
+    #[test]
+    fn the_numbers_are_those_of_splitmix64() {
+        let mut rng = Rng::new(1_234_567);
+        let expected: [u64; 3] =
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
+        assert_eq!([(); 3].map(|()| rng.next()), expected);
+    }
+
+    #[test]
+    fn each_number_below_the_bound_comes_and_no_other() {
+        let (mut rng, mut seen) = (Rng::new(1), [0u32; 7]);
+        (0..7_000).for_each(|_| seen[rng.below(7) as usize] += 1);
+        assert!(seen.iter().all(|count| (800..1_200).contains(count)), "{seen:?}");
+    }
+}

@@ -289,7 +289,65 @@ impl fmt::Display for Rate {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// Values of every size.
+    fn number() -> impl Strategy<Value = u64> {
+        (any::<u64>(), 0u32..64).prop_map(|(n, shift)| n >> shift)
+    }
+
+    fn saturated(n: u128) -> u64 {
+        u64::try_from(n).unwrap_or(u64::MAX)
+    }
+
+    proptest! {
+        /// Products and quotients are those of whole numbers, rounded as is said, at most what 64
+        /// bits hold.
+        #[test]
+        fn the_arithmetic_is_that_of_whole_numbers((a, b, c) in (number(), number(), number())) {
+            let (wide_a, wide_b) = (u128::from(a), u128::from(b));
+            let second = 1_000_000_000;
+            let expected = saturated(wide_a * wide_b / u128::from(c.max(1)));
+            prop_assert_eq!(mul_div(a, b, c), expected);
+            let (rate, time) = (Rate::from_bytes_per_sec(a), Duration::from_nanos(b));
+            prop_assert_eq!(rate.as_bytes_per_sec(), a);
+            prop_assert_eq!(rate.as_bits_per_sec(), saturated(8 * wide_a));
+            prop_assert_eq!(rate.bytes_in(time), saturated(wide_a * wide_b / second));
+            let wait = (wide_b * second).checked_div(wide_a).map_or(u64::MAX, |whole| {
+                let is_over = whole * wide_a >= wide_b * second;
+                saturated(whole + u128::from(!is_over))
+            });
+            prop_assert_eq!(rate.time_for(b).as_nanos(), wait);
+            let ratio = Gain::ratio(a, b);
+            let expected = (wide_a * 25_600).checked_div(wide_b).map_or(0, |part| part.min(25_600));
+            prop_assert_eq!(u128::from(ratio.of(25_600)), expected);
+            prop_assert_eq!(u128::from(ratio.as_percent()), expected / 256);
+        }
+
+        /// Times are added and subtracted as their nanoseconds, between nothing and all there is.
+        #[test]
+        fn times_are_numbers_of_nanoseconds((a, b) in (number(), number())) {
+            let (at, first, second) =
+                (Instant::from_nanos(a), Duration::from_nanos(a), Duration::from_nanos(b));
+            let (sum, difference) = (a.saturating_add(b), a.saturating_sub(b));
+            let mut later = at;
+            later += second;
+            prop_assert_eq!((later.as_nanos(), (at + second).as_nanos()), (sum, sum));
+            prop_assert_eq!((at - second).as_nanos(), difference);
+            prop_assert_eq!((first + second).as_nanos(), sum);
+            prop_assert_eq!((first - second).as_nanos(), difference);
+            prop_assert_eq!(at.since(Instant::from_nanos(b)).as_nanos(), difference);
+            let std = core::time::Duration::from(first);
+            prop_assert_eq!((std, Duration::from(std)), (core::time::Duration::from_nanos(a), first));
+        }
+    }
+
+    #[test]
+    fn what_64_bits_do_not_hold_is_the_longest_time() {
+        assert_eq!(Duration::from(core::time::Duration::MAX), Duration::MAX);
+    }
 
     #[test]
     fn a_wait_for_n_bytes_never_gives_more_than_n() {

@@ -1,11 +1,11 @@
 //! What an algorithm of another crate sees of a connection, and sets in it.
 
 use fullpipe_cc::{
-    Algorithm, Config, CongestionControl, Conn, Controller, CustomAlgorithm, Instant, RateSample,
-    Snapshot, State,
+    Algorithm, Config, CongestionControl, Conn, Controller, CubicRules, CustomAlgorithm, Instant,
+    RateSample, Snapshot, State, built_in,
 };
 
-use crate::test_link::{MS, SMSS};
+use crate::test_link::{Link, MS, SMSS};
 
 /// Sees an ACK after ten packets left, of which one was lost.
 #[derive(Clone, Debug)]
@@ -46,4 +46,41 @@ fn an_algorithm_of_another_crate_sees_the_connection() {
     batch.finish();
     assert_eq!((cc.cwnd(), cc.send_quantum()), (5 * SMSS, 3 * SMSS));
     assert_eq!(cc.algorithm(), Algorithm::Custom(&WATCHER));
+}
+
+/// Two algorithms may have one name, and are two all the same.
+#[test]
+fn an_algorithm_of_another_crate_is_itself_alone() {
+    static OTHER: CustomAlgorithm = CustomAlgorithm { name: "watcher", new: WATCHER.new };
+    assert_ne!(Algorithm::Custom(&OTHER), Algorithm::Custom(&WATCHER));
+}
+
+/// An algorithm that hands everything on to one of this crate's is that one.
+#[test]
+fn a_built_in_algorithm_is_the_same_behind_another() {
+    for algorithm in crate::events::algorithms() {
+        for cubic in [CubicRules::Rfc9438, CubicRules::Linux] {
+            let inner: &'static CustomAlgorithm = Box::leak(Box::new(CustomAlgorithm {
+                name: "same",
+                new: Box::leak(Box::new(move |conn: &mut Conn, now, config: &Config| {
+                    built_in(algorithm, conn, now, config)
+                })),
+            }));
+            let [real, behind] = [algorithm, Algorithm::Custom(inner)].map(|algorithm| {
+                let config = Config { cubic, ..Config::new(1) };
+                let mut link = Link::with(algorithm, 10, MS.times(40), config);
+                let end = link.now + MS.times(1_500);
+                let mut seen = Vec::new();
+                for step in 0..3_000 {
+                    if link.now > end {
+                        break;
+                    }
+                    link.step(&mut || step % 400 == 399);
+                    seen.push((link.now, link.cc.snapshot()));
+                }
+                seen
+            });
+            assert!(real == behind, "{algorithm}, {cubic:?}");
+        }
+    }
 }

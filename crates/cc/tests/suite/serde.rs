@@ -1,7 +1,8 @@
 //! The feature `serde`: forms of the values, and what is read back.
 
 use fullpipe_cc::{
-    AckFrequency, Algorithm, Amendment, Amendments, Config, Controller, Duration, Instant, Rate,
+    AckFrequency, Algorithm, Amendment, Amendments, Config, Controller, Duration, Instant, NotNow,
+    Rate,
 };
 use serde_json::{from_value, json, to_value};
 
@@ -30,6 +31,23 @@ fn algorithms_are_their_names() {
     }
     let error = from_value::<Algorithm>(json!("bbr9")).expect_err("no such name").to_string();
     assert!(error.starts_with("unknown algorithm; there are bbr3, bbr3x"), "{error}");
+    let error = from_value::<Algorithm>(json!(3)).expect_err("no name").to_string();
+    assert!(error.contains("expected a name"), "{error}");
+}
+
+/// Logs and other languages see one word for a reason.
+#[test]
+fn reasons_are_their_names() {
+    for reason in [
+        NotNow::NoRoundTrip,
+        NotNow::Draining,
+        NotNow::ProbeRtt,
+        NotNow::Congestion,
+        NotNow::TooSoon,
+        NotNow::Limit,
+    ] {
+        assert_eq!(to_value(reason).expect("it has a form"), reason.name());
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The Huffman code of QPACK's strings (RFC 7541 section 5.2 and appendix B): whether a string is
 //! well encoded. h3 takes any padding.
 
-/// The symbols of each length in bits, the shortest first. The code is canonical, so this is all
-/// that tells where a symbol ends.
+/// The symbols of each length in bits, the shortest first, without EOS, which no string has. The
+/// code is canonical, so this is all that tells where a symbol ends.
 const SYMBOLS: [(u32, u32); 21] = [
     (5, 10),
     (6, 26),
@@ -24,26 +24,21 @@ const SYMBOLS: [(u32, u32); 21] = [
     (26, 15),
     (27, 19),
     (28, 29),
-    (30, 4),
+    (30, 3),
 ];
-/// The end of a string, which none has.
-const EOS: u32 = (1 << 30) - 1;
 
 /// True if these are whole symbols and a padding of less than a byte, all ones.
 pub(super) fn is_sound(string: &[u8]) -> bool {
-    let (mut code, mut bits, mut ones) = (0_u32, 0_u32, true);
+    let (mut code, mut bits) = (0_u32, 0_u32);
     for byte in string {
         for bit in (0..8).rev().map(|shift| u32::from(byte >> shift & 1)) {
-            (code, bits, ones) = (code << 1 | bit, bits + 1, ones && bit == 1);
-            if code == EOS && bits == 30 {
-                return false;
-            }
+            (code, bits) = (code << 1 | bit, bits + 1);
             if is_symbol(code, bits) {
-                (code, bits, ones) = (0, 0, true);
+                (code, bits) = (0, 0);
             }
         }
     }
-    bits < 8 && ones
+    bits < 8 && code == (1 << bits) - 1
 }
 
 fn is_symbol(code: u32, bits: u32) -> bool {
@@ -65,8 +60,8 @@ mod tests {
     #[test]
     fn the_code_is_complete() {
         let share: u64 = SYMBOLS.iter().map(|(bits, all)| u64::from(*all) << (30 - bits)).sum();
-        assert_eq!(share, 1 << 30);
-        assert_eq!(SYMBOLS.iter().map(|(_, all)| all).sum::<u32>(), 257);
+        assert_eq!(share, (1 << 30) - 1, "all but EOS");
+        assert_eq!(SYMBOLS.iter().map(|(_, all)| all).sum::<u32>(), 256);
     }
 
     #[test]

@@ -40,7 +40,8 @@ pub(super) struct LimitArgs {
     #[arg(long, value_name = "COUNT")]
     max_files: Option<usize>,
     /// Files open at one time for the clients at one IPv4 address or in one /64 of IPv6; twice as
-    /// many for one /48 [default: a quarter of --max-files]
+    /// many for one /48 [default: a quarter of --max-files, and more while less than half of them
+    /// are taken]
     #[arg(long, value_name = "COUNT")]
     max_files_per_address: Option<usize>,
     /// Bytes written and not acknowledged, of all connections together, beyond 256 kB of each

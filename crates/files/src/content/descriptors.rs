@@ -20,6 +20,8 @@ pub(super) struct Descriptors {
     /// The most of them at one time.
     most: usize,
     per_address: usize,
+    /// While fewer than these are taken, an address may have more than its part.
+    plenty: usize,
     networks: Networks,
 }
 
@@ -45,12 +47,14 @@ struct Part {
 }
 
 impl Descriptors {
-    /// So many, and of them so many for one address, or a quarter.
+    /// So many, and of them so many for one address. Without a number for it an address has a
+    /// quarter, and more while less than half of all are taken: many clients may be behind it.
     pub(super) fn new(most: usize, per_address: Option<usize>) -> Self {
         Self {
             all: Arc::new(Semaphore::new(most)),
             most,
             per_address: per_address.unwrap_or(share_of(most)),
+            plenty: if per_address.is_some() { 0 } else { most / 2 },
             networks: Networks::default(),
         }
     }
@@ -72,7 +76,11 @@ impl Descriptors {
         for network in Network::of(client).with_site() {
             let mut part = self.networks.part(network, network.most(self.per_address));
             let semaphore = part.semaphore.clone()?;
-            part.permit = Some(semaphore.acquire_owned().await.ok()?);
+            part.permit = match semaphore.clone().try_acquire_owned() {
+                Ok(permit) => Some(permit),
+                Err(_) if self.in_use() < self.plenty => None,
+                Err(_) => Some(semaphore.acquire_owned().await.ok()?),
+            };
             own.push(part);
         }
         let all = self.all.clone().acquire_owned().await.ok()?;
@@ -130,8 +138,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_address_gets_a_quarter_and_leaves_the_rest_to_others() {
-        let all = Descriptors::new(16, None);
+    async fn an_address_gets_its_part_and_leaves_the_rest_to_others() {
+        let all = Descriptors::new(16, Some(4));
         let one = taken(&all, |_| "192.0.2.1".to_owned()).await;
         assert_eq!(one.len(), 4);
         let network = taken(&all, |i| format!("2001:db8::{i}")).await;
@@ -142,6 +150,28 @@ mod tests {
         assert_eq!(all.in_use(), 13);
         drop((one, network, site));
         assert_eq!((all.in_use(), all.networks.lock().len()), (1, 1), "nothing of who is gone");
+    }
+
+    /// Behind an address there may be many clients.
+    #[tokio::test(start_paused = true)]
+    async fn an_address_has_more_than_a_quarter_while_half_are_free() {
+        let all = Descriptors::new(16, None);
+        let mut one = taken(&all, |_| "192.0.2.1".to_owned()).await;
+        assert_eq!(one.len(), 8);
+        let mut begun = tokio::time::Instant::now();
+        let mut other = vec![all.get(address("198.51.100.1")).await.expect("one of another's")];
+        assert!(begun.elapsed().is_zero());
+        other.extend(taken(&all, |_| "198.51.100.1".to_owned()).await);
+        let network = taken(&all, |i| format!("2001:db8::{i}")).await;
+        assert_eq!((other.len(), network.len()), (4, 4), "a quarter of all");
+        // Half are free again.
+        drop((other, network));
+        one.truncate(7);
+        begun = tokio::time::Instant::now();
+        one.push(all.get(address("192.0.2.1")).await.expect("one more"));
+        assert!(begun.elapsed().is_zero());
+        drop(one);
+        assert!(all.networks.lock().is_empty(), "nothing is kept of who is gone");
     }
 
     #[tokio::test(start_paused = true)]

@@ -50,7 +50,7 @@ pub struct Limits {
     /// seconds.
     pub open_files: usize,
     /// Of them, those of the clients at one address, which is as with connections; a /48 may have
-    /// twice as many. `None`: a quarter.
+    /// twice as many. `None`: a quarter, and more while less than half of all are taken.
     pub files_per_address: Option<usize>,
     /// Log lines a second about requests; about refused and failed ones a tenth of it. The others
     /// are counted.

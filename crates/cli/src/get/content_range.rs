@@ -10,9 +10,10 @@ pub(super) struct ContentRange {
     pub(super) all: Option<u64>,
 }
 
-/// `bytes 10-19/20` or `bytes */20`.
+/// `bytes 10-19/20` or `bytes */20`. The unit's case does not matter (section 14.1).
 pub(super) fn content_range(text: &str) -> Option<ContentRange> {
-    let (range, all) = text.strip_prefix("bytes ")?.split_once('/')?;
+    let (unit, range) = text.split_once(' ')?;
+    let (range, all) = range.split_once('/').filter(|_| unit.eq_ignore_ascii_case("bytes"))?;
     let all = if all == "*" { None } else { Some(number(all)?) };
     let bytes = match range {
         "*" => None,

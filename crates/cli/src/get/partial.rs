@@ -211,13 +211,14 @@ impl Partial {
             let reason = format!("the part has {length} bytes at its end, and the file {whole}");
             return Err(io::Error::other(reason));
         }
-        if let Some(mode) = self.mode {
-            std::fs::set_permissions(&self.part, Permissions::from_mode(mode))?;
-        }
         std::fs::rename(&self.part, to)?;
         self.is_done = true;
         // It was of the part.
         let _ = std::fs::remove_file(&self.note);
+        // Not before: a part that gets no name is continued, and needs to be written.
+        if let (Some(mode), Some(file)) = (self.mode, &self.lock) {
+            file.set_permissions(Permissions::from_mode(mode))?;
+        }
         Ok(())
     }
 }
@@ -352,6 +353,7 @@ mod tests {
         for (status, fields, expected) in [
             (part, &[(CONTENT_RANGE, "bytes 4-9/10"), (ETAG, "\"a\"")][..], Some(Start::At(4))),
             (part, &[(CONTENT_RANGE, "bytes 4-9/*")], Some(Start::At(4))),
+            (part, &[(CONTENT_RANGE, "Bytes 4-9/*")], Some(Start::At(4))),
             (part, &[(CONTENT_RANGE, "bytes 3-9/10")], None),
             (part, &[(CONTENT_RANGE, "bytes 4-8/10")], None),
             (part, &[(CONTENT_RANGE, "bytes 4-3/4")], None),
@@ -390,6 +392,21 @@ mod tests {
             assert_eq!(partial.finish(&to).is_ok(), is_whole, "{length}");
             assert_eq!(to.exists(), is_whole, "{length}");
         }
+    }
+
+    #[test]
+    fn a_part_that_gets_no_name_can_still_be_written() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let to = dir.path().join("f");
+        let read_only = Some(Permissions::from_mode(0o444));
+        let (mut partial, _file) = Partial::open(&to, "https://a/f", read_only).expect("a part");
+        let mode = |path: &Path| path.metadata().expect("a file").permissions().mode() & 0o777;
+        std::fs::create_dir(&to).expect("something in its way");
+        partial.finish(&to).expect_err("no file takes the place of a directory");
+        assert_eq!(mode(&dir.path().join("f.part")), 0o644);
+        std::fs::remove_dir(&to).expect("it is empty");
+        partial.finish(&to).expect("its name");
+        assert_eq!(mode(&to), 0o444);
     }
 
     #[test]

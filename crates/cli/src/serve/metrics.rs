@@ -152,13 +152,18 @@ fn gauges(stats: &ServerStats) -> [Row; 5] {
     ]
 }
 
-fn counters(stats: &ServerStats) -> [Row; 13] {
+fn counters(stats: &ServerStats) -> [Row; 14] {
     [
         ("connections_admitted", "Connections that were admitted", stats.admitted),
         ("connections_refused", "Connections beyond the limit", stats.refused),
         ("retries", "First packets answered with a Retry", stats.retries),
         ("handshakes_failed", "Handshakes that failed", stats.failed_handshakes),
         ("violations", "Connections closed because of the client", stats.violations),
+        (
+            "http3_violations",
+            "Connections closed because the client broke a rule of HTTP/3",
+            stats.http3_violations,
+        ),
         ("requests_complete", "Answers acknowledged to their end", stats.complete_requests),
         ("requests_refused", "Requests that got no body", stats.refused_requests),
         ("requests_broken", "Answers that broke off", stats.broken_requests),

@@ -403,7 +403,10 @@ fn a_flood_of_http_3_ends_with_its_code() {
             };
             assert_eq!(error_code, VarInt::from_u32(code), "{name}");
         }
+        let count = || attacked.server.stats().http3_violations;
+        until("each close is counted once", || count() == 7).await;
         attacked.is_well(before).await;
+        assert_eq!((count(), attacked.server.stats().violations), (7, 0));
     });
 }
 

@@ -48,9 +48,18 @@ impl Attacked {
 
     /// A client that allows the server so many bytes on a stream and on its connection.
     async fn client(&self, from: SocketAddr, stream: u32, all: u32) -> (Endpoint, Connection) {
+        self.client_of(Alpn::HqInterop, from, stream, all).await
+    }
+
+    async fn client_of(
+        &self,
+        alpn: Alpn,
+        from: SocketAddr,
+        stream: u32,
+        all: u32,
+    ) -> (Endpoint, Connection) {
         let sessions = Arc::new(Sessions::new());
-        let crypto =
-            Verify::Insecure.crypto(Cipher::Any, Alpn::HqInterop, QuicVersions::V1, sessions);
+        let crypto = Verify::Insecure.crypto(Cipher::Any, alpn, QuicVersions::V1, sessions);
         let mut config = noq::ClientConfig::new(Arc::new(crypto.expect("TLS")));
         let mut transport = TransportConfig::default();
         transport
@@ -99,7 +108,7 @@ fn one_host_takes_a_part_of_the_descriptors_alone() {
             held.shrink_to_fit();
             drop(endpoint);
         }
-        attacked.until_open(FILES as u64 / 4).await;
+        attacked.until_open(FILES as u64 / 2).await;
         let connector = Connector::new(&attacked.verify, ClientOptions::default()).expect("TLS");
         for port in 1..=8 {
             let socket = attacked.net.socket(([198, 51, 100, 1], port).into(), None);
@@ -182,5 +191,33 @@ fn streams_that_wait_for_each_other_come_to_their_end() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert!(bytes.iter().all(|bytes| *bytes == 30_000), "{bytes:?}");
+    });
+}
+
+/// RFC 9114 section 4.1.1: an end would say that the answer is whole.
+#[test]
+fn a_header_that_does_not_come_to_its_end_is_a_reset() {
+    /// GET https /small of authority x.
+    const REQUEST: &[u8] = b"\x01\x0f\0\0\xd1\xd7\x51\x06/small\x50\x01x";
+    runtime().block_on(async {
+        let time = Duration::from_millis(300);
+        let limits = Limits { request_timeout: time, stall_timeout: time, ..Limits::default() };
+        let attacked = Attacked::start(limits);
+        for (port, window, request, code) in [
+            // HEADERS of 16,383 bytes: H3_REQUEST_REJECTED.
+            (1, 1 << 20, &b"\x01\x7f\xff"[..], 0x10b),
+            // Room for the settings and for less than a header: H3_REQUEST_CANCELLED.
+            (2, 80, REQUEST, 0x10c),
+        ] {
+            let from = ([192, 0, 2, 9], port).into();
+            let (_endpoint, connection) = attacked.client_of(Alpn::H3, from, window, 1 << 20).await;
+            let mut control = connection.open_uni().await.expect("a stream");
+            control.write_all(&[0, 4, 0]).await.expect("settings");
+            let (mut send, mut recv) = connection.open_bi().await.expect("a stream");
+            send.write_all(request).await.expect("a request");
+            let reset = tokio::time::timeout(PATIENCE, recv.received_reset()).await;
+            let reset = reset.expect("it ends").expect("the connection lives");
+            assert_eq!(reset, Some(VarInt::from_u32(code)), "of client {port}");
+        }
     });
 }

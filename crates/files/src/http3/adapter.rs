@@ -14,7 +14,7 @@ use noq::{ConnectionError, ReadError, VarInt};
 use super::NO_ERROR;
 use super::critical::{Critical, Qpack};
 use super::errors::{of_connection, of_read, of_stream, of_violation, of_write};
-use super::rules::{Peer, Violation};
+use super::rules::{self, Peer, Violation};
 use super::whole::{Load, Whole};
 use crate::client::{CHUNKS_AT_ONCE, Early};
 
@@ -239,6 +239,9 @@ impl<B: Buf> quic::OpenStreams<B> for Opener {
         let gone = self.early.as_ref().is_some_and(Early::is_rejected);
         // h3 closes what has ended as well, and noq would forget why it ended.
         if self.connection.close_reason().is_none() && !gone {
+            if !matches!(code, Code::H3_NO_ERROR | Code::H3_INTERNAL_ERROR) {
+                self.load.breaks();
+            }
             self.connection.close(var_int(code.value()), reason);
         }
     }
@@ -307,12 +310,15 @@ pub(crate) struct SendStream<B: Buf> {
     /// The streams from which the slot can be taken.
     streams: Option<Streams>,
     writing: Option<WriteBuf<B>>,
+    /// True if something was written.
+    is_begun: bool,
 }
 
 impl<B: Buf> SendStream<B> {
     fn new(stream: noq::SendStream, streams: Option<Streams>) -> Self {
         let id = stream_id(stream.id());
-        Self { slot: Arc::new(Mutex::new(Some(stream))), id, streams, writing: None }
+        let slot = Arc::new(Mutex::new(Some(stream)));
+        Self { slot, id, streams, writing: None, is_begun: false }
     }
 
     fn with<T>(
@@ -325,10 +331,18 @@ impl<B: Buf> SendStream<B> {
 }
 
 impl<B: Buf> Drop for SendStream<B> {
+    /// noq would end the stream, as if no answer or a part of a header were the whole (RFC 9114
+    /// section 4.1.1).
     fn drop(&mut self) {
-        if let Some(streams) = &self.streams {
-            streams.map().remove(&self.id);
-        }
+        let Some(streams) = &self.streams else { return };
+        streams.map().remove(&self.id);
+        let code = match (self.is_begun, &self.writing) {
+            (false, _) => rules::Code::RequestRejected,
+            (true, Some(_)) => rules::Code::RequestCancelled,
+            (true, None) => return,
+        };
+        // One that is reset already, or in other hands, needs none.
+        let _ = self.with(|stream| stream.reset(code.var_int()));
     }
 }
 
@@ -353,6 +367,7 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
     }
 
     fn send_data<D: Into<WriteBuf<B>>>(&mut self, data: D) -> Result<(), StreamErrorIncoming> {
+        self.is_begun = true;
         // h3 waits for poll_ready between two of them.
         self.writing = Some(data.into());
         Ok(())

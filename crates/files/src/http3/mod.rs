@@ -13,12 +13,11 @@ pub(crate) mod server;
 mod whole;
 
 use noq::VarInt;
+use rules::Code;
 
 /// The name of HTTP/3 in the TLS handshake.
 pub(crate) const ALPN: &[u8] = b"h3";
 
-/// H3_EXCESSIVE_LOAD (RFC 9114 section 8.1).
-pub(crate) const EXCESSIVE_LOAD: VarInt = VarInt::from_u32(0x107);
-
-/// H3_NO_ERROR: nothing is wrong, and nothing more is wanted (RFC 9114 section 8.1).
-pub(crate) const NO_ERROR: VarInt = VarInt::from_u32(0x100);
+/// Codes that the server closes a connection with, whatever its protocol is.
+pub(crate) const EXCESSIVE_LOAD: VarInt = Code::ExcessiveLoad.var_int();
+pub(crate) const NO_ERROR: VarInt = Code::NoError.var_int();

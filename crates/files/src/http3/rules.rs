@@ -18,6 +18,9 @@ pub(super) struct Violation {
 /// The codes of RFC 9114 section 8.1 and RFC 9204 section 6 that are used here.
 #[derive(Clone, Copy)]
 pub(super) enum Code {
+    /// Nothing is wrong, and nothing more is wanted.
+    NoError = 0x100,
+    InternalError = 0x102,
     StreamCreation = 0x103,
     ClosedCriticalStream = 0x104,
     FrameUnexpected = 0x105,
@@ -26,14 +29,22 @@ pub(super) enum Code {
     Id = 0x108,
     Settings = 0x109,
     MissingSettings = 0x10a,
+    RequestRejected = 0x10b,
+    RequestCancelled = 0x10c,
     QpackDecompressionFailed = 0x200,
     QpackEncoderStream = 0x201,
     QpackDecoderStream = 0x202,
 }
 
+impl Code {
+    pub(super) const fn var_int(self) -> VarInt {
+        VarInt::from_u32(self as u32)
+    }
+}
+
 impl Violation {
     pub(super) const fn new(code: Code, reason: &'static str) -> Self {
-        Self { code: VarInt::from_u32(code as u32), reason }
+        Self { code: code.var_int(), reason }
     }
 
     /// More than anybody needs (RFC 9114 section 10.5).

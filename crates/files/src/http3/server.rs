@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use super::adapter::{BidiStream, Connection, Streams};
 use super::fields::Pseudo;
 use super::message;
+use super::rules::{self, Violation};
 use crate::hq::{MAX_REQUEST_BYTES, Refusal};
 use crate::server::{Asked, ConnectionGuard, Outcome, Shared, Window, give, has_body, respond};
 
@@ -26,9 +27,6 @@ pub(crate) const UNI_STREAMS: u32 = 3;
 
 /// The longest DATA frame there is: of data that ends when the client has enough.
 const ENDLESS: u64 = (1 << 62) - 1;
-
-/// H3_MISSING_SETTINGS (RFC 9114 section 8.1).
-const MISSING_SETTINGS: VarInt = VarInt::from_u32(0x10a);
 
 /// More than a GOAWAY has.
 const GOAWAY_BYTES: u64 = 64;
@@ -87,7 +85,10 @@ pub(crate) async fn serve(
         let _ = handshake_is_done.wait_for(|is_done| *is_done).await;
         let settings = tokio::time::timeout(shared.limits.request_timeout, load.has_settings());
         if settings.await.is_err() {
-            connection.close(MISSING_SETTINGS, b"the settings took too long to arrive");
+            load.close(&Violation::new(
+                rules::Code::MissingSettings,
+                "the settings took too long to arrive",
+            ));
         }
         // The close ends the other.
         std::future::pending::<Infallible>().await
@@ -97,6 +98,9 @@ pub(crate) async fn serve(
         never = late => match never {},
     };
     if let Err(error) = ended {
+        if load.is_broken() {
+            shared.broke_http3(peer, &error);
+        }
         let error = crate::log::Escaped(error);
         tracing::debug!(%peer, %error, "disconnected");
     }
@@ -194,12 +198,11 @@ async fn send_head(
     stream.send_response(response).await
 }
 
-/// The code of the reset of a body that breaks off (RFC 9114 section 8.1): H3_REQUEST_CANCELLED, or
-/// H3_INTERNAL_ERROR.
+/// The code of the reset of a body that breaks off.
 fn reset_code(refusal: Refusal) -> VarInt {
     match refusal {
-        Refusal::Timeout => VarInt::from_u32(0x10c),
-        _ => VarInt::from_u32(0x102),
+        Refusal::Timeout => rules::Code::RequestCancelled.var_int(),
+        _ => rules::Code::InternalError.var_int(),
     }
 }
 

@@ -35,6 +35,8 @@ struct Inner {
     settings: Notify,
     /// The reason why the connection was closed.
     violation: OnceLock<Violation>,
+    /// The connection was closed because of the peer, here or by h3.
+    is_broken: AtomicBool,
 }
 
 impl Load {
@@ -43,9 +45,15 @@ impl Load {
     }
 
     fn new(connection: Option<noq::Connection>, peer: Peer) -> Self {
-        let (held, has_settings) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let (settings, violation) = (Notify::new(), OnceLock::new());
-        Self(Arc::new(Inner { connection, peer, held, has_settings, settings, violation }))
+        Self(Arc::new(Inner {
+            connection,
+            peer,
+            held: AtomicUsize::new(0),
+            has_settings: AtomicBool::new(false),
+            settings: Notify::new(),
+            violation: OnceLock::new(),
+            is_broken: AtomicBool::new(false),
+        }))
     }
 
     /// The reason why the connection was closed, if the peer did what it may not.
@@ -59,8 +67,18 @@ impl Load {
             && connection.close_reason().is_none()
         {
             self.0.violation.get_or_init(|| *violation);
+            self.breaks();
             connection.close(violation.code, violation.reason.as_bytes());
         }
+    }
+
+    /// This end closes the connection because of the peer.
+    pub(super) fn breaks(&self) {
+        self.0.is_broken.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.0.is_broken.load(Ordering::Relaxed)
     }
 
     /// Ends when the peer's SETTINGS have come.

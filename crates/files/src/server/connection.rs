@@ -148,6 +148,12 @@ impl Shared {
         self.log.connection(peer, "connection closed", reason);
     }
 
+    /// The server has closed a connection, because the client broke a rule of HTTP/3.
+    pub(crate) fn broke_http3(&self, peer: SocketAddr, reason: &dyn fmt::Display) {
+        self.counters.http3_violations.add(1);
+        self.log.connection(peer, "connection closed", reason);
+    }
+
     /// A request that is being answered.
     pub(crate) fn answering(&self) -> Counted {
         Counted::new(&self.answers)

@@ -30,6 +30,9 @@ pub struct ServerStats {
     /// Connections that the server closed after their handshake, because the client broke a rule of
     /// QUIC (RFC 9000 section 20.1), or acknowledged nothing.
     pub violations: u64,
+    /// Connections that the server closed because the client broke a rule of HTTP/3 that is the
+    /// connection's (RFC 9114 section 8, RFC 9204 section 6). Malformed requests are refused ones.
+    pub http3_violations: u64,
     /// Requests whose answer the client has acknowledged to its end.
     pub complete_requests: u64,
     /// Requests that got no body.
@@ -70,6 +73,7 @@ pub(super) struct Counters {
     pub(super) retries: Counter,
     pub(super) failed_handshakes: Counter,
     pub(super) violations: Counter,
+    pub(super) http3_violations: Counter,
     pub(super) complete_requests: Counter,
     pub(super) refused_requests: Counter,
     pub(super) broken_requests: Counter,
@@ -102,6 +106,7 @@ impl Counters {
             retries: self.retries.get(),
             failed_handshakes: self.failed_handshakes.get(),
             violations: self.violations.get(),
+            http3_violations: self.http3_violations.get(),
             complete_requests: self.complete_requests.get(),
             refused_requests: self.refused_requests.get(),
             broken_requests: self.broken_requests.get(),

@@ -9,7 +9,7 @@ use fullpipe_files::noq::{
     ClientConfig, Connection, ConnectionError, Endpoint, ReadError, ReadToEndError, VarInt,
 };
 use fullpipe_files::{Alpn, Client, ClientOptions, Content, ServerOptions, Verify};
-use fullpipe_testkit::PATIENCE;
+use fullpipe_testkit::{PATIENCE, until};
 
 const STREAM_CREATION: u64 = 0x103;
 const CLOSED_CRITICAL_STREAM: u64 = 0x104;
@@ -19,6 +19,7 @@ const EXCESSIVE_LOAD: u64 = 0x107;
 const ID_ERROR: u64 = 0x108;
 const SETTINGS_ERROR: u64 = 0x109;
 const MISSING_SETTINGS: u64 = 0x10a;
+const REQUEST_REJECTED: u64 = 0x10b;
 const REQUEST_INCOMPLETE: u64 = 0x10d;
 const MESSAGE_ERROR: u64 = 0x10e;
 const DECOMPRESSION_FAILED: u64 = 0x200;
@@ -80,7 +81,7 @@ async fn open(connection: &Connection, streams: &[Stream]) -> Vec<impl Drop + us
 
 /// A client of which nothing is right but what a test makes so.
 struct Raw {
-    _server: fullpipe_files::Server,
+    server: fullpipe_files::Server,
     endpoint: Endpoint,
     to: std::net::SocketAddr,
 }
@@ -101,7 +102,7 @@ impl Raw {
         let tls = QuicClientConfig::try_from(tls).expect("TLS for QUIC");
         let endpoint = Endpoint::client(loopback()).expect("a socket");
         endpoint.set_default_client_config(ClientConfig::new(Arc::new(tls)));
-        Self { to: server.local_addr(), _server: server, endpoint }
+        Self { to: server.local_addr(), server, endpoint }
     }
 
     async fn connect(&self) -> Connection {
@@ -120,8 +121,12 @@ impl Raw {
         let _ = send.finish();
         match recv.read_to_end(10_000).await {
             Ok(answer) if !answer.is_empty() => Outcome::Answer,
-            Err(ReadToEndError::Read(ReadError::Reset(code))) => Outcome::Reset(code.into_inner()),
-            // noq ends a stream whose request is given up.
+            Err(ReadToEndError::Read(ReadError::Reset(code)))
+                if code.into_inner() != REQUEST_REJECTED =>
+            {
+                Outcome::Reset(code.into_inner())
+            }
+            // A request that is given up with its connection may be reset before that is closed.
             _ => closed(&connection).await,
         }
     }
@@ -216,7 +221,11 @@ async fn a_stream_that_breaks_a_rule_closes_the_connection() {
     for (name, streams, code) in rows {
         found.push((name.to_owned(), raw.told(&streams).await, Outcome::Closed(code)));
     }
+    let rows = found.len() as u64;
     all_right(found);
+    // Those that h3 notices as well.
+    until("each is counted", || raw.server.stats().http3_violations == rows);
+    assert_eq!(raw.server.stats().violations, 0);
 }
 
 /// Odd and right.

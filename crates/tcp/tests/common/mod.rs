@@ -1,6 +1,7 @@
 //! Two endpoints and the path between them, in virtual time.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 
 use fullpipe_cc::{Duration, Instant};
@@ -140,6 +141,8 @@ pub(crate) struct Net {
     pub(crate) virtio: bool,
     /// Frames that such a device was given; packets, if there is none.
     pub(crate) frames: u64,
+    /// A hash of all packets that left, with their ends and times, if it is wanted.
+    pub(crate) trail: Option<u64>,
     buffer: Vec<u8>,
     chunk: Vec<u8>,
 }
@@ -173,6 +176,7 @@ impl Net {
             too_big: 0,
             virtio: false,
             frames: 0,
+            trail: None,
             buffer: Vec::new(),
             chunk: vec![0; 16_384],
         }
@@ -268,6 +272,11 @@ impl Net {
     }
 
     fn send_packet(&mut self, i: usize, packet: Vec<u8>) {
+        if let Some(trail) = &mut self.trail {
+            let mut hasher = DefaultHasher::new();
+            (*trail, i, self.now.as_nanos(), &packet).hash(&mut hasher);
+            *trail = hasher.finish();
+        }
         if packet.len() > self.carries {
             self.too_big += 1;
             if self.tells {

@@ -2,6 +2,7 @@
 //! section.
 
 mod accurate_ecn;
+mod acknowledge;
 mod attacks;
 mod closing;
 mod data;
@@ -13,6 +14,7 @@ mod icmp;
 mod lab;
 mod no_sack;
 mod options;
+mod rack;
 mod receiver_delay;
 mod recovery;
 mod small;

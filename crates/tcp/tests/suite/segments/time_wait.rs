@@ -6,6 +6,7 @@ use std::time::Duration;
 use fullpipe_cc::{Algorithm, Instant};
 use fullpipe_tcp::wire::{self, Control, Header, Timestamp};
 use fullpipe_tcp::{Config, Endpoint, Error, Handle, State};
+use proptest::prelude::*;
 
 use super::lab::{MS, config};
 
@@ -21,16 +22,30 @@ fn now() -> Instant {
     Instant::default() + MS.times(1000)
 }
 
-fn send(end: &mut Endpoint, [from, to]: [SocketAddr; 2], header: Header, payload: &[u8]) {
+fn send(end: &mut Endpoint, way: [SocketAddr; 2], header: Header, payload: &[u8]) {
+    send_at(end, now(), way, header, payload);
+}
+
+fn send_at(
+    end: &mut Endpoint,
+    now: Instant,
+    [from, to]: [SocketAddr; 2],
+    header: Header,
+    payload: &[u8],
+) {
     let mut packet = Vec::new();
     wire::write(&mut packet, from, to, &header, [payload, &[]]);
-    end.receive(now(), &packet);
+    end.receive(now, &packet);
 }
 
 fn answers(end: &mut Endpoint) -> Vec<Header> {
+    answers_at(end, now())
+}
+
+fn answers_at(end: &mut Endpoint, now: Instant) -> Vec<Header> {
     let mut packet = Vec::new();
     let mut all = Vec::new();
-    while end.transmit(now(), &mut packet) {
+    while end.transmit(now, &mut packet) {
         all.push(wire::parse(&packet).expect("a sound packet").header);
     }
     all
@@ -228,4 +243,103 @@ fn a_client_out_of_ports_takes_one_in_time_wait() {
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
     assert!(connect(&mut end, now() + MS.times(1000)).is_ok());
     assert_eq!(end.connections(), PORTS);
+}
+
+/// A segment that comes late.
+#[derive(Clone, Copy, Debug)]
+struct Drawn {
+    /// Milliseconds since the last one.
+    wait: u64,
+    /// Where it begins beside RCV.NXT, and what it acknowledges beside SND.NXT.
+    seq: i32,
+    ack: Option<i32>,
+    control: Control,
+    bytes: usize,
+    /// Its timestamp beside the newest one.
+    timestamp: Option<i32>,
+}
+
+fn drawn() -> impl Strategy<Value = Drawn> {
+    let wait = prop_oneof![4 => 0..50_u64, 2 => 0..2_000_u64, 1 => 0..70_000_u64];
+    let seq = prop_oneof![4 => -12..12_i32, 1 => 65_520..65_550_i32, 1 => any::<i32>()];
+    let ack = prop_oneof![6 => Just(0), 3 => -5010..10_i32, 1 => any::<i32>()];
+    let control = prop_oneof![
+        4 => Just(Control::None),
+        2 => Just(Control::Fin),
+        1 => Just(Control::Rst),
+        1 => Just(Control::Syn),
+    ];
+    let bytes = prop_oneof![Just(0), 0..12_usize];
+    let timestamp = prop_oneof![6 => -3..20_i32, 1 => any::<i32>()];
+    let some = |percent| prop::bool::weighted(percent);
+    (wait, seq, (ack, some(0.9)), control, bytes, (timestamp, some(0.9))).prop_map(
+        |(wait, seq, (ack, has_ack), control, bytes, (timestamp, has_timestamp))| Drawn {
+            wait,
+            seq,
+            ack: has_ack.then_some(ack),
+            control,
+            bytes,
+            timestamp: has_timestamp.then_some(timestamp),
+        },
+    )
+}
+
+proptest! {
+    /// RFC 9293 section 3.10.7.4, RFC 7323 section 5.3 and RFC 5961: whatever comes, and whenever,
+    /// a connection that nobody has any more answers as one that somebody has, and
+    /// its TIME-WAIT is as long.
+    #[test]
+    fn a_released_connection_answers_any_segment_as_another(
+        late in prop::collection::vec(drawn(), 1..40),
+        kind in 0..3_usize,
+        sack: bool,
+    ) {
+        let (timestamps, ecn) = [(false, false), (true, false), (false, true)][kind];
+        let accurate_ecn = ecn;
+        let config = Config { timestamps, sack, ecn, accurate_ecn, ..config() };
+        let up = [client(), server()];
+        let ends = [false, true].map(|released| {
+            let mut end = Endpoint::new([3; 16], 10);
+            let (handle, iss) = waiting(&mut end, &config, 100, b"upload");
+            assert_eq!(end.read(handle, &mut [0; 20]), Ok(6));
+            if released {
+                end.release(now(), handle);
+                answers(&mut end);
+            }
+            (end, handle, iss)
+        });
+        let mut clock = now();
+        let (mut recent, mut ends) = (100_u32, ends);
+        for drawn in late {
+            clock += MS.times(drawn.wait);
+            let stamp = drawn.timestamp.filter(|_| timestamps);
+            let value = stamp.map(|off| recent.wrapping_add_signed(off));
+            ends.iter_mut().for_each(|(end, ..)| end.on_timer(clock));
+            let state = ends[0].0.connection(ends[0].1).map(|connection| connection.state());
+            let is_over = ends[1].0.connections() == 0;
+            prop_assert_eq!(state == Some(State::TimeWait), !is_over, "{:?}", drawn);
+            if is_over {
+                break;
+            }
+            let given = ends.each_mut().map(|(end, _, iss)| {
+                let header = Header {
+                    seq: 15_u32.wrapping_add_signed(drawn.seq),
+                    ack: drawn.ack.map(|off| iss.wrapping_add(2).wrapping_add_signed(off)),
+                    control: drawn.control,
+                    window: 5000,
+                    timestamp: value.map(|value| Timestamp { value, echo: 0 }),
+                    ..Header::default()
+                };
+                send_at(end, clock, up, header, &[7; 12][..drawn.bytes]);
+                answers_at(end, clock)
+            });
+            prop_assert_eq!(&given[0], &given[1], "{:?}", drawn);
+            if given[0].iter().any(|answer| answer.control != Control::None) {
+                // A new connection, or none any more.
+                break;
+            }
+            let echoes = given[0].iter().filter_map(|answer| answer.timestamp);
+            recent = echoes.fold(recent, |_, timestamp| timestamp.echo);
+        }
+    }
 }

@@ -269,7 +269,8 @@ fn keep_alives_have_their_interval_and_number() {
     let mut lab = Lab::established(&config());
     lab.tcp.set_keep_alive(Some(idle), Some(interval), 1);
     for _ in 0..10 {
-        assert_eq!(lab.after(20_000).len(), 1);
+        let [probe] = lab.after(20_000).try_into().expect("one segment");
+        assert_eq!((probe.header.seq, probe.payload.len()), (lab.our(0).wrapping_sub(1), 0));
         lab.ack(0, 0);
     }
     lab.tcp.set_keep_alive(None, None, 1);
@@ -317,4 +318,111 @@ fn little_waits_for_a_peer_that_takes_nothing() {
         lab.ack(0, lab.tcp.info().bytes_sent.min(20_000) as u32);
         assert!(lab.tcp.writable() > data.len() && lab.tcp.is_writable(), "{:?}", lab.tcp.info());
     }
+}
+
+/// RFC 9293 section 3.8.4: keep-alives ask an idle connection alone, and their number ends no other
+/// one: neither a handshake nor data that waits for an ACK or for the peer's window; nor do they
+/// leave in TIME-WAIT.
+#[test]
+fn what_is_not_idle_is_not_kept_alive() {
+    let keep_alive = Some(Duration::from_secs(1));
+    let config = Config { keep_alive, keep_alive_probes: 1, ..config() };
+    let mut opening = Lab::active(&config);
+    let mut unacknowledged = Lab::established(&config);
+    unacknowledged.write(1);
+    let mut closed = Lab::established(&config);
+    closed.window = 0;
+    closed.ack(0, 0);
+    closed.write(1);
+    for (lab, state) in [
+        (&mut opening, State::SynSent),
+        (&mut unacknowledged, State::Established),
+        (&mut closed, State::Established),
+    ] {
+        lab.after(20_000);
+        assert_eq!(lab.tcp.state(), state);
+    }
+    let mut lab = Lab::established(&config);
+    lab.tcp.close(lab.now);
+    lab.all();
+    lab.fin(0, 1);
+    lab.all();
+    assert_eq!(lab.tcp.state(), State::TimeWait);
+    assert_eq!(lab.after(20_000), []);
+}
+
+/// RFC 9293 section 3.8.6.1: a closed window is probed for what waits, and for nothing else.
+#[test]
+fn a_closed_window_without_data_has_no_timer() {
+    let mut lab = Lab::established(&config());
+    lab.window = 0;
+    lab.ack(0, 0);
+    assert_eq!(lab.timer(), None);
+    // What is open and has nothing under way has none either.
+    lab.window = 1000;
+    lab.ack(0, 0);
+    lab.tcp.set_cork(lab.now, true);
+    lab.tcp.write(lab.now, b"x").expect("room");
+    assert_eq!(lab.timer(), Some(200));
+    // Another timer does not take the cork out.
+    lab.after(100);
+    lab.data(0, b"x");
+    lab.after(99);
+    assert_eq!(lab.tcp.info().bytes_sent, 0);
+    lab.after(1);
+    assert_eq!(lab.tcp.info().bytes_sent, 1);
+}
+
+/// RFC 9293 section 3.8.3: it is the ACK that R2 waits for, whatever else is heard of the peer.
+#[test]
+fn a_peer_that_acknowledges_nothing_is_given_up() {
+    let user_timeout = Duration::from_secs(30);
+    let mut lab = Lab::established(&Config { user_timeout, ..config() });
+    lab.write(1);
+    for i in 0..29 {
+        lab.after(1000);
+        lab.data(i, b"x");
+        assert_eq!(lab.tcp.state(), State::Established);
+    }
+    lab.after(1500);
+    assert_eq!(lab.tcp.state(), State::Closed);
+}
+
+/// RFC 8899 section 4.3: a small segment that is lost says nothing of the size that the path
+/// carries.
+#[test]
+fn timeouts_of_a_small_segment_leave_the_size_alone() {
+    for bytes in [100, 1460] {
+        let config = Config { mtu: 1500, ..config() };
+        let mut lab = Lab::established_with(&config, Header { mss: Some(1460), ..Lab::syn() });
+        lab.tcp.write(lab.now, &vec![1; bytes]).expect("room");
+        lab.after(20_000);
+        assert!(lab.tcp.info().timeouts >= 4);
+        assert_eq!(lab.tcp.info().snd_mss < 1460, bytes == 1460);
+    }
+}
+
+/// RFC 8985 section 6.3, outside of a recovery: what left less than a round trip and the reordering
+/// window ago, a quarter of the shortest one, is not lost at a timeout.
+#[test]
+fn a_timeout_leaves_what_may_be_under_way() {
+    let algorithm = Algorithm::Fixed(Rate::from_bits_per_sec(100_000_000));
+    let mut lab = Lab::established(&Config { algorithm, ..config() });
+    // One that is answered: RACK's round trip is 100 ms from then on.
+    lab.fly(1);
+    lab.after(40);
+    lab.ack(0, 1000);
+    let mut left = Vec::new();
+    while lab.tcp.info().timeouts == 0 {
+        lab.write(1);
+        left.push(lab.now);
+        lab.after(10);
+        assert!(left.len() < 65, "the peer's window is full");
+    }
+    let at = lab.now;
+    let old = |ms: u64| left.iter().filter(|sent| at.since(**sent) >= MS.times(ms)).count() as u64;
+    let info = lab.tcp.info();
+    let lost = (info.lost_bytes + info.bytes_retrans) / 1000;
+    // The timer fires within the last 10 ms.
+    assert!((old(130)..=old(120)).contains(&lost), "{lost} of {}", left.len());
 }

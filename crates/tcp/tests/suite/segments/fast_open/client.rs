@@ -165,6 +165,23 @@ fn a_server_that_never_answers_gets_no_data_in_the_third_syn() {
     assert_eq!((syn.payload.len(), syn.header.fast_open), (0, None), "it is avoided");
 }
 
+/// A SYN that had a cookie and no data is no sign that data is dropped.
+#[test]
+fn a_lost_syn_without_data_says_nothing_of_data() {
+    let mut pair = Pair::with_cookie();
+    for _ in 0..2 {
+        let handle = pair.connect(&config());
+        assert_eq!(pair.client_sends().len(), 1);
+        for _ in 0..300 {
+            pair.after(Duration::from_secs(1));
+            pair.client_sends();
+        }
+        pair.client.release(pair.now, handle);
+    }
+    let (_, syn) = pair.open(b"another");
+    assert_eq!(syn.payload, b"another");
+}
+
 /// The answer to the first SYN counts although a second one has left, without the data.
 #[test]
 fn a_late_answer_to_the_data_counts() {

@@ -164,3 +164,22 @@ fn a_reset_before_the_handshake_is_over_is_told() {
     assert_eq!(pair.read(accepted), Ok(b"question".to_vec()));
     assert_eq!(pair.read(accepted), Err(Error::Reset));
 }
+
+/// Section 4.2.2: a SYN-ACK has as much of the answer as fits into a segment beside its options, and
+/// the rest follows.
+#[test]
+fn a_syn_ack_has_what_fits_into_a_segment() {
+    let mut pair = Pair::with_cookie();
+    let (handle, syn) = pair.open(b"question");
+    pair.arrive_at_server(&[syn]);
+    let accepted = pair.accept().expect("at once");
+    let answer: Vec<u8> = (0..3000_u32).map(|i| i as u8).collect();
+    assert_eq!(pair.server.write(pair.now, accepted, &answer), Ok(3000));
+    let sent = pair.server_sends();
+    assert_eq!((sent[0].header.control, sent[0].packet.len()), (Control::Syn, 1040));
+    assert_eq!(sent.iter().map(|out| out.payload.len()).sum::<usize>(), 3000);
+    pair.arrive_at_client(&sent);
+    let mut data = vec![0; 5000];
+    assert_eq!(pair.client.read(handle, &mut data), Ok(3000));
+    assert_eq!(data[..3000], answer);
+}

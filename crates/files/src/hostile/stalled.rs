@@ -207,7 +207,7 @@ fn a_header_that_does_not_come_to_its_end_is_a_reset() {
             // HEADERS of 16,383 bytes: H3_REQUEST_REJECTED.
             (1, 1 << 20, &b"\x01\x7f\xff"[..], 0x10b),
             // Room for the settings and for less than a header: H3_REQUEST_CANCELLED.
-            (2, 80, REQUEST, 0x10c),
+            (2, 50, REQUEST, 0x10c),
         ] {
             let from = ([192, 0, 2, 9], port).into();
             let (_endpoint, connection) = attacked.client_of(Alpn::H3, from, window, 1 << 20).await;

@@ -439,4 +439,6 @@ impl<F: Flavour> Bbr3<F> {
 }
 
 #[cfg(test)]
+mod oracle;
+#[cfg(test)]
 mod tests;

@@ -102,6 +102,7 @@ fn as_many_packets_as_make_the_receiver_acknowledge_may_be_in_flight() {
     assert_eq!(after(0, 1, 31), 2);
     assert_eq!(after(6, 1, 1), 1, "a stack that takes a moment");
     assert_eq!(after(0, 9, 9), 1, "lost ACKs");
+    assert_eq!(after(7, 1, 1), 2, "a wait of more than a quarter of the round trip");
     assert_eq!(after(25_000, 1, 1), 2);
     assert_eq!(after(0, 1, 99), 2, "it waits, when it can");
     assert_eq!(after(1_000, 2, 1), 4);

@@ -145,7 +145,8 @@ impl Policer {
 mod tests {
     use super::*;
 
-    /// One event a round, of 40 ms at first, in which `delivered` bytes came through and `lost` did not.
+    /// One event a round, of 40 ms at first, in which `delivered` bytes came through and `lost` did
+    /// not.
     struct Script {
         policer: Policer,
         event: Event,

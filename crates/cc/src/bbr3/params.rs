@@ -656,6 +656,34 @@ mod tests {
         assert_eq!(QUANTUM_HALVING, Duration::from_micros(512));
     }
 
+    /// What a flavour has of marks, of a classic queue and of amendments, to read and to change.
+    #[cfg(feature = "l4s")]
+    fn parts<F: Flavour>(ecn: bool) -> [bool; 3] {
+        let mut own = F::own(&Config { ecn, ..Config::new(1) });
+        let read =
+            [F::ecn(&own).is_some(), F::fallback(&own).is_some(), F::amended(&own).is_some()];
+        let changed = [
+            F::ecn_mut(&mut own).is_some(),
+            F::fallback_mut(&mut own).is_some(),
+            F::amended_mut(&mut own).is_some(),
+        ];
+        assert_eq!(read, changed, "{}", F::NAME);
+        read
+    }
+
+    /// The amendments change nothing else of what a flavour has: the draft's answer marks where they
+    /// are those of L4S, and Linux's have a response that waits for that.
+    #[cfg(feature = "l4s")]
+    #[test]
+    fn an_amended_flavour_has_the_parts_of_its_flavour() {
+        for ecn in [false, true] {
+            assert_eq!(parts::<Draft>(ecn), [ecn, ecn, false]);
+            assert_eq!(parts::<DraftAmended>(ecn), [ecn, ecn, true]);
+            assert_eq!(parts::<Linux>(ecn), [true, false, false]);
+            assert_eq!(parts::<LinuxAmended>(ecn), [true, false, true]);
+        }
+    }
+
     /// Each constant of both against the draft, in the units of its text.
     #[test]
     fn the_constants_are_those_of_the_draft() {

@@ -1,8 +1,8 @@
 //! What a transport says has the effect that its documentation names, and no other.
 
 use fullpipe_cc::{
-    AckFrequency, Algorithm, Config, Controller, Duration, Instant, PacketState, Rate, ResumePhase,
-    SavedParameters, SendDecision, State, StateChange, StateHook,
+    AckFrequency, Algorithm, Amendment, Amendments, Config, Controller, Duration, Instant,
+    PacketState, Rate, ResumePhase, SavedParameters, SendDecision, State, StateChange, StateHook,
 };
 
 use crate::test_link::{Link, MS, SMSS};
@@ -330,4 +330,25 @@ fn a_hook_is_its_function_with_its_flow() {
     assert_eq!(hook, StateHook { flow: 1, call: one });
     assert_ne!(hook, StateHook { flow: 2, ..hook });
     assert_ne!(hook, StateHook { call: other, ..hook });
+}
+
+/// An amendment is in a set once, however often it is put in.
+#[test]
+fn a_set_has_each_amendment_once() {
+    for amendment in Amendment::ALL {
+        let set = Amendments::NONE.with(amendment);
+        assert_eq!(set.with(amendment), set);
+        assert!(Amendment::ALL.iter().all(|other| set.contains(*other) == (*other == amendment)));
+    }
+}
+
+/// RFC 9002 section 7.2: ten packets, but no more than 14720 bytes, or two packets if that is more.
+#[test]
+fn the_first_window_is_ten_packets_within_bounds() {
+    let windows =
+        [(1_200, 12_000), (1_472, 14_720), (1_500, 14_720), (9_000, 18_000), (16_000, 32_000)];
+    for (smss, expected) in windows {
+        let cc = Controller::new(Algorithm::Reno, Config { smss, ..Config::new(1) }, START);
+        assert_eq!((cc.initial_cwnd(), cc.cwnd()), (expected, expected), "{smss}");
+    }
 }

@@ -82,6 +82,7 @@ mod bbr1;
 ))]
 mod bbr3;
 mod classic_queue;
+mod clock;
 mod config;
 mod conn;
 mod controller;

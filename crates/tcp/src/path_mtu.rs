@@ -203,6 +203,24 @@ mod tests {
         }
     }
 
+    /// RFC 8899 section 5.1.2: a probe may be lost for another reason, so that a size is held to be
+    /// too large after three losses in a row alone; and one that vanished is not tried again.
+    #[test]
+    fn one_loss_does_not_rule_a_size_out() {
+        let mut mtu = PathMtu::new(8960, V4);
+        mtu.on_timeout(NOW, 3, 8960);
+        let size = mtu.wanted(NOW);
+        for lost in 0..MAX_PROBES {
+            assert_eq!(mtu.wanted(NOW), size, "after {lost} losses");
+            mtu.on_probe(0, size.expect("a probe"));
+            mtu.on_lost();
+        }
+        assert!(mtu.wanted(NOW) < size);
+        let mut mtu = PathMtu::new(8960, V4);
+        mtu.on_timeout(NOW, 3, 8960);
+        assert_eq!(search(&mut mtu, NOW, 8960).0, 8959);
+    }
+
     /// RFC 8899 section 5.3.3: the search begins again, for the path may carry more now.
     #[test]
     fn the_search_is_repeated() {

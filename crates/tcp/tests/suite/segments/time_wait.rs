@@ -66,7 +66,9 @@ fn waiting(end: &mut Endpoint, config: &Config, at: u32, data: &[u8]) -> (Handle
     let with = |header| Header { timestamp, ae, ece: ae, ..header };
     let up = [client(), server()];
     let listener = end.listen(server(), 4, config).expect("nobody listens");
-    send(end, up, with(syn(7)), b"");
+    let scale = config.window_scaling.then_some(1);
+    let syn = Header { sack_permitted: config.sack, window_scale: scale, ..with(syn(7)) };
+    send(end, up, syn, b"");
     let iss = answers(end)[0].seq;
     send(end, up, with(ack(8, iss.wrapping_add(1))), b"");
     let handle = end.accept(listener).expect("a connection");
@@ -160,7 +162,8 @@ fn a_released_connection_answers_as_another() {
         let seen = [false, true].map(|released| {
             let mut end = Endpoint::new([3; 16], 10);
             let ecn = accurate_ecn;
-            let config = Config { timestamps, ecn, accurate_ecn, ..config() };
+            let window_scaling = false;
+            let config = Config { timestamps, ecn, accurate_ecn, window_scaling, ..config() };
             let (handle, iss) = waiting(&mut end, &config, 100, b"upload");
             assert_eq!(end.read(handle, &mut [0; 20]), Ok(6));
             if released {
@@ -292,16 +295,23 @@ proptest! {
     fn a_released_connection_answers_any_segment_as_another(
         late in prop::collection::vec(drawn(), 1..40),
         kind in 0..3_usize,
-        sack: bool,
+        (sack, window_scaling) in any::<(bool, bool)>(),
+        before in 0..12_usize,
     ) {
         let (timestamps, ecn) = [(false, false), (true, false), (false, true)][kind];
         let accurate_ecn = ecn;
-        let config = Config { timestamps, sack, ecn, accurate_ecn, ..config() };
+        let config =
+            Config { timestamps, sack, window_scaling, ecn, accurate_ecn, ..config() };
         let up = [client(), server()];
         let ends = [false, true].map(|released| {
             let mut end = Endpoint::new([3; 16], 10);
             let (handle, iss) = waiting(&mut end, &config, 100, b"upload");
             assert_eq!(end.read(handle, &mut [0; 20]), Ok(6));
+            // The limit of what strangers can make it send has begun.
+            for _ in 0..before {
+                send(&mut end, up, ack(200_000, iss.wrapping_add(2)), b"");
+                answers(&mut end);
+            }
             if released {
                 end.release(now(), handle);
                 answers(&mut end);

@@ -14,7 +14,6 @@ use crate::bbr1::Bbr1;
     feature = "bbr-swift"
 ))]
 use crate::bbr3::{Bbr3, Draft, DraftAmended, DraftSwift, Linux, LinuxAmended};
-use crate::clock::Clock;
 use crate::config::{AckFrequency, Algorithm, Config, CubicRules};
 use crate::conn::{Conn, MAX_QUANTUM};
 #[cfg(feature = "cubic")]
@@ -187,7 +186,6 @@ pub use batch::AckBatch;
 /// ```
 #[derive(Clone)]
 pub struct Controller {
-    clock: Clock,
     conn: Conn,
     pacer: Pacer,
     algo: Algo,
@@ -245,7 +243,6 @@ impl Controller {
             Resume::new(saved, config.max_jump, now + config.resume_within, &conn)
         });
         Self {
-            clock: Clock::new(now),
             conn,
             pacer,
             algo,
@@ -291,7 +288,6 @@ impl Controller {
     // Always: left to itself the compiler calls it, for 12 of 131 instructions.
     #[inline(always)]
     pub fn can_send(&mut self, now: Instant) -> SendDecision {
-        let now = self.time(now);
         if self.conn.is_window_full() {
             self.conn.mark_cwnd_limited();
             self.pacer.expect_nothing();
@@ -302,7 +298,7 @@ impl Controller {
         if credit == 0 {
             let at = self.pacer.ready_at(self.conn.smss);
             self.pacer.expect(at);
-            return SendDecision::At(self.clock.of_transport(at));
+            return SendDecision::At(at);
         }
         let room = self.conn.cwnd - self.conn.inflight;
         let quantum = credit.min(self.conn.send_quantum).min(room).max(self.conn.smss);
@@ -313,9 +309,8 @@ impl Controller {
     /// until it can fill an aggregate instead of sending packet by packet. Never later than `now`
     /// if they may leave now; the time for [`Self::burst_bound`] if they are more than that.
     pub fn ready_at(&mut self, now: Instant, bytes: u64) -> Instant {
-        let now = self.time(now);
         self.pacer.available(now, bytes);
-        self.clock.of_transport(self.pacer.ready_at(bytes).max(now))
+        self.pacer.ready_at(bytes).max(now)
     }
 
     /// A timer that was to fire at `due`, for a packet that the pacer held back, fired `now`.
@@ -323,8 +318,7 @@ impl Controller {
     /// The pacer gives credit for the lateness of this host. [`Self::can_send`] measures it by
     /// itself; this is for transports that ask [`Self::ready_at`] instead and keep the time.
     pub fn on_pacing_timer(&mut self, now: Instant, due: Instant) {
-        let now = self.time(now);
-        self.pacer.expect(due + self.clock.ahead());
+        self.pacer.expect(due);
         self.pacer.note_arrival(now, || burst_limits(&self.conn));
     }
 
@@ -349,7 +343,6 @@ impl Controller {
     // Always: left to itself the compiler calls it, for 10 of 114 instructions.
     #[inline(always)]
     pub fn on_sent(&mut self, now: Instant, bytes: u32) -> PacketState {
-        let now = self.time(now);
         // More than the packet's state can hold would never leave C.inflight again.
         let bytes = u64::from(bytes).min(MAX_SIZE);
         // All three tests come before the packet is in flight. HandleRestartFromIdle() wants
@@ -371,7 +364,6 @@ impl Controller {
     /// Opens the batch of one ACK, or of one firing of the loss timer.
     #[inline]
     pub fn ack(&mut self, now: Instant) -> AckBatch<'_> {
-        let now = self.time(now);
         let prior_inflight = self.conn.inflight;
         if self.conn.is_window_full() {
             self.conn.mark_cwnd_limited();
@@ -412,7 +404,6 @@ impl Controller {
     /// window (RFC 5681 section 4.1, RFC 2861). `cubic` and `reno` obey, and keep three quarters of
     /// the window as threshold; the others pace, and have their own rules for a restart.
     pub fn on_idle(&mut self, now: Instant, cwnd: u64) {
-        let now = self.time(now);
         self.lift_jump();
         each!(&mut self.algo, a => a.on_idle(&mut self.conn, cwnd));
         self.resume_after_pause(now);
@@ -422,7 +413,6 @@ impl Controller {
     /// Every packet of the recent recovery episode that was marked lost has arrived after all. An
     /// episode that answered CE marks as well stays as it is: those were no error.
     pub fn on_spurious_loss(&mut self, now: Instant) {
-        let now = self.time(now);
         if self.conn.episode_has_marks() {
             return;
         }
@@ -488,7 +478,6 @@ impl Controller {
     /// Before the first delivery the initial window is made anew from it (RFC 9002 section 7.2);
     /// later only what is counted in packets follows: rates and windows are bytes, and stay true.
     pub fn on_mtu_update(&mut self, now: Instant, smss: u32, config: &Config) {
-        let now = self.time(now);
         self.lift_jump();
         let conn = &mut self.conn;
         conn.smss = u64::from(smss.max(1));
@@ -541,20 +530,12 @@ impl Controller {
 
     #[cold]
     pub(crate) fn request_probe(&mut self, now: Instant) -> Result<(), NotNow> {
-        let now = self.time(now);
         each!(&mut self.algo, a => a.request_probe(&self.conn, now))
     }
 
     /// Every model variable, by the draft's name.
     pub fn snapshot(&self) -> Snapshot {
         each!(&self.algo, a => a.snapshot(&self.conn))
-    }
-
-    /// The controller's time.
-    #[inline(always)]
-    fn time(&mut self, now: Instant) -> Instant {
-        let conn = &self.conn;
-        self.clock.at(now, || conn.srtt().unwrap_or_default())
     }
 
     // Apart and cold, so that a send is short enough to be inlined.
@@ -591,7 +572,6 @@ impl Controller {
         let (from, to) = (self.last_state, snapshot.state);
         if let Some(hook) = self.hook.filter(|_| from != to) {
             self.last_state = to;
-            let now = self.clock.of_transport(now);
             (hook.call)(hook.flow, &StateChange { now, from, to, snapshot });
         }
     }

@@ -82,7 +82,6 @@ mod bbr1;
 ))]
 mod bbr3;
 mod classic_queue;
-mod clock;
 mod config;
 mod conn;
 mod controller;

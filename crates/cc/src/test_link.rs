@@ -45,8 +45,6 @@ pub(crate) struct Flight {
 pub(crate) struct Link {
     pub(crate) cc: Controller,
     pub(crate) now: Instant,
-    /// The host's clock has stepped back by so much.
-    pub(crate) clock_behind: Duration,
     /// Bytes of every packet.
     pub(crate) size: u64,
     pub(crate) rate: Rate,
@@ -84,7 +82,6 @@ impl Link {
         Self {
             cc: Controller::new(algorithm, config, now),
             now,
-            clock_behind: Duration::ZERO,
             size: u64::from(config.smss),
             rate: Rate::from_bits_per_sec(mbit * 1_000_000),
             rtt,
@@ -117,10 +114,6 @@ impl Link {
         self.cc.snapshot().state
     }
 
-    fn host_time(&self) -> Instant {
-        self.now - self.clock_behind
-    }
-
     pub(crate) fn send(&mut self) -> Option<Instant> {
         if !self.busy {
             self.cc.on_app_limited();
@@ -130,9 +123,9 @@ impl Link {
             if self.cc.inflight() + self.size > self.credit {
                 return None;
             }
-            match self.cc.can_send(self.host_time()) {
+            match self.cc.can_send(self.now) {
                 SendDecision::Now { .. } => self.send_packet(),
-                SendDecision::At(at) => return Some(at + self.clock_behind),
+                SendDecision::At(at) => return Some(at),
                 SendDecision::CwndLimited => return None,
             }
         }
@@ -140,7 +133,7 @@ impl Link {
 
     /// A full packet leaves, allowed or not.
     pub(crate) fn send_packet(&mut self) {
-        let packet = self.cc.on_sent(self.host_time(), self.size as u32);
+        let packet = self.cc.on_sent(self.now, self.size as u32);
         self.most_inflight = self.most_inflight.max(self.cc.inflight());
         let (now, size) = (self.now, self.size);
         let lost = self.policer.as_mut().is_some_and(|p| p.drops(now, size));
@@ -169,7 +162,7 @@ impl Link {
         if next_ack != Some(next) {
             return;
         }
-        let mut batch = self.cc.ack(self.host_time());
+        let mut batch = self.cc.ack(self.now);
         batch.receiver_delay(self.told_delay.unwrap_or(self.receiver_delay));
         batch.ack_delay(self.told_wait);
         while self.flight.front().is_some_and(|f| f.ack == next) {

@@ -2,8 +2,8 @@
 # Mutants of the core and of the TCP: does a test fail when one operator, value or function of
 # crates/cc or of crates/tcp is changed?
 #
-#   scripts/mutants.sh            # a sample of 3 of the core, the same in each run: ./test.sh --long
-#   scripts/mutants.sh FILE...    # all mutants of these files of crates/cc/src, or of crates/tcp/src
+#   scripts/mutants.sh          # a sample of 3 of the core, the same in each run: ./test.sh --long
+#   scripts/mutants.sh FILE...  # all mutants of these files of crates/cc/src, or of crates/tcp/src
 #   scripts/mutants.sh all        # all of the core: hours
 #
 # A mutant that does not compile is not viable. More survivors than 8 of 100 viable ones are a

@@ -66,7 +66,9 @@ impl Least {
 
     fn note(&mut self, rtt: Duration, now: Instant) {
         if now.since(self.began) >= LEAST_LASTS {
-            *self = Self { began: now, newest: rtt, before: self.newest };
+            let is_old = now.since(self.began) >= LEAST_LASTS.times(2);
+            let before = if is_old { Duration::MAX } else { self.newest };
+            *self = Self { began: now, newest: rtt, before };
         }
         self.newest = self.newest.min(rtt);
     }
@@ -309,7 +311,8 @@ mod tests {
         assert!(mean(longest) > mean(longest - Duration::from_nanos(1)));
     }
 
-    /// A route becomes longer by 40 ms, with some jitter: for a minute it looks like a queue, and then no more.
+    /// A route becomes longer by 40 ms, with some jitter: for a minute it looks like a queue, and
+    /// then no more.
     #[test]
     fn a_longer_route_is_taken_for_a_queue_for_a_minute_at_most() {
         let conn = conn_of_100_packets();

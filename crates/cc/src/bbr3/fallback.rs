@@ -73,10 +73,11 @@ impl<F: Flavour> Bbr3<F> {
     pub(super) fn follow_classic_queue(&mut self, conn: &Conn, rs: &RateSample) {
         let (state, round_start) = (self.state, self.round_start);
         let Some(fallback) = F::fallback_mut(&mut self.own) else { return };
-        if state != State::ProbeBwCruise {
+        let is_cruise = state == State::ProbeBwCruise;
+        if !is_cruise {
             fallback.cruise_began = conn.sampler.delivered;
         }
-        if fallback.is_of_cruise(rs) {
+        if is_cruise && fallback.is_of_cruise(rs) {
             fallback.queue.observe(conn, rs);
         } else {
             fallback.queue.note_least(rs);

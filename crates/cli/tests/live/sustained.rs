@@ -37,6 +37,9 @@ struct Target {
     over: Arc<AtomicBool>,
 }
 
+/// Attacks until it is over, and says how often something came of it.
+type Attack = fn(&Target) -> usize;
+
 impl Target {
     fn goes_on(&self) -> bool {
         !self.over.load(Ordering::Relaxed)
@@ -67,7 +70,7 @@ pub(crate) fn unread_fifo(path: &Path) -> File {
 }
 
 /// Serves three files behind a limit on descriptors, and attacks for a while.
-fn attacked(args: &[&str], honest_url: impl Fn(&Serve) -> String, attack: fn(&Target)) {
+fn attacked(args: &[&str], honest_url: impl Fn(&Serve) -> String, attack: Attack) {
     let wanted = time_in("ATTACK").unwrap_or(SHORT);
     let dir = tempfile::tempdir().expect("a directory");
     let www = dir.path().join("www");
@@ -114,7 +117,7 @@ fn attacked(args: &[&str], honest_url: impl Fn(&Serve) -> String, attack: fn(&Ta
         std::thread::sleep(Duration::from_millis(200));
     }
     target.over.store(true, Ordering::Relaxed);
-    attacker.join().expect("no panic");
+    assert!(attacker.join().expect("no panic") > 0, "nothing was attacked");
     println!("served {times} times; {first} bytes in the first half, {most} at most");
     assert!(most <= first + first / 5 + ARENAS, "{first} bytes, then {most}");
     until("no descriptor is left", || settled(&server) <= before);
@@ -140,7 +143,8 @@ pub(crate) fn tcp_of(server: &Serve) -> SocketAddr {
 
 /// Connections with as many requests as they may have and no credit, but for one stream that gets
 /// some now and then.
-fn hold_files(target: &Target) {
+fn hold_files(target: &Target) -> usize {
+    let mut asked = 0;
     while target.goes_on() {
         let mut clients: Vec<RawClient> = (0..11)
             .map(|_| {
@@ -152,7 +156,9 @@ fn hold_files(target: &Target) {
         let mut fed = Vec::new();
         for client in &mut clients {
             fed.push(client.request(b"GET /large\r\n", true));
-            while client.request(b"GET /large\r\n", true).is_some() {}
+            while client.request(b"GET /large\r\n", true).is_some() {
+                asked += 1;
+            }
         }
         let end = Instant::now() + Duration::from_secs(6);
         while target.goes_on() && Instant::now() < end {
@@ -165,10 +171,12 @@ fn hold_files(target: &Target) {
             std::thread::sleep(Duration::from_millis(300));
         }
     }
+    asked
 }
 
 /// Connections that send PINGs, hear nothing, and so acknowledge nothing.
-fn acknowledge_nothing(target: &Target) {
+fn acknowledge_nothing(target: &Target) -> usize {
+    let mut connected = 0;
     while target.goes_on() {
         let mut clients: Vec<RawClient> = (0..24)
             .map(|_| {
@@ -181,6 +189,7 @@ fn acknowledge_nothing(target: &Target) {
                 })
             })
             .collect();
+        connected += clients.iter().filter(|client| client.connected).count();
         let end = Instant::now() + Duration::from_secs(5);
         while target.goes_on() && Instant::now() < end {
             for client in &mut clients {
@@ -191,10 +200,12 @@ fn acknowledge_nothing(target: &Target) {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
+    connected
 }
 
 /// Connections over TCP that begin a request, as many as there may be.
-fn take_places(target: &Target) {
+fn take_places(target: &Target) -> usize {
+    let mut taken = 0;
     let open = || {
         let mut stream = connected_from(ATTACKER, target.tcp)?;
         stream.write_all(b"GET /small HTTP/1.1\r\nhost: ").ok()?;
@@ -202,6 +213,7 @@ fn take_places(target: &Target) {
     };
     while target.goes_on() {
         let all: Vec<TcpStream> = (0..512).filter_map(|_| open()).collect();
+        taken += all.len();
         let end = Instant::now() + Duration::from_secs(2);
         while target.goes_on() && Instant::now() < end {
             // Sleeps: for so long the attack holds what it has.
@@ -209,21 +221,26 @@ fn take_places(target: &Target) {
         }
         drop(all);
     }
+    taken
 }
 
 /// Requests as long as they may be, with bytes that the access log escapes.
-fn fill_log(target: &Target) {
+fn fill_log(target: &Target) -> usize {
+    let mut asked = 0;
     let path = [&b"GET /"[..], &[1; 7900], b"\r\n"].concat();
     while target.goes_on() {
         let mut client = target.connect(|_| ());
         let end = Instant::now() + Duration::from_secs(3);
         while target.goes_on() && Instant::now() < end && client.lost.is_none() {
-            while client.request(&path, true).is_some() {}
+            while client.request(&path, true).is_some() {
+                asked += 1;
+            }
             client.drive(Duration::from_millis(5));
         }
         client.close(b"");
         client.transmit();
     }
+    asked
 }
 
 /// All of them at once, until `over`.
@@ -232,12 +249,12 @@ pub(crate) fn start(
     tcp: SocketAddr,
     over: &Arc<AtomicBool>,
 ) -> Vec<JoinHandle<()>> {
-    [hold_files, acknowledge_nothing, take_places, fill_log]
-        .map(|attack| {
-            let target = Target { quic, tcp, over: over.clone() };
-            std::thread::spawn(move || attack(&target))
-        })
-        .into()
+    let all: [Attack; 4] = [hold_files, acknowledge_nothing, take_places, fill_log];
+    all.map(|attack| {
+        let target = Target { quic, tcp, over: over.clone() };
+        std::thread::spawn(move || assert!(attack(&target) > 0, "nothing was attacked"))
+    })
+    .into()
 }
 
 fn files_are_left_for_others() {

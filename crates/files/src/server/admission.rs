@@ -20,7 +20,7 @@ pub(super) struct Admission {
     quic: Places,
     tcp: Places,
     /// Those of QUIC that noq keeps, the closed ones as well. It keeps one for three times the PTO
-    /// (RFC 9000 section 10.2), of which the client's max_ack_delay is a part: up to 49 seconds.
+    /// (RFC 9000 section 10.2), of which the client's max_ack_delay is a part: 49 seconds.
     kept: Places,
     unvalidated: usize,
     handshakes: AtomicUsize,

@@ -82,7 +82,7 @@ pub struct ServerOptions {
     pub seed: u64,
     /// Flow control and timeouts.
     pub transport: TransportSettings,
-    /// A look at every connection.
+    /// A look at every connection. Whoever keeps it keeps its place.
     pub on_accept: Option<OnAccept>,
     /// A look at every request that is over.
     pub on_request: Option<OnRequest>,

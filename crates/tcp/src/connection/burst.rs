@@ -26,15 +26,18 @@ impl Connection {
         true
     }
 
+    /// With accurate feedback CWR is no flag of its own but a bit of the count of marks.
+    const fn keeps_cwr(&self) -> bool {
+        self.options.accurate_ecn && self.config.offload_keeps_cwr
+    }
+
     /// Makes a burst of a packet that left, if more like it may leave; it began at `start` if its
     /// data is new.
     fn extend(&mut self, now: Instant, start: u64, out: &mut Vec<u8>) -> Option<Burst> {
         let first = Span { start, end: self.send.nxt };
         let size = first.end - first.start;
         let is_plain = self.flight.last().is_some_and(|s| s.span == first && !s.fin && !s.is_probe);
-        // With accurate feedback CWR is no flag of its own but a bit of the count of marks.
-        let keeps_cwr = self.options.accurate_ecn && self.config.offload_keeps_cwr;
-        let may_repeat = wire::may_repeat_header(out, keeps_cwr);
+        let may_repeat = wire::may_repeat_header(out, self.keeps_cwr());
         if !is_plain || size != u64::from(self.payload()) || !may_repeat {
             return None;
         }

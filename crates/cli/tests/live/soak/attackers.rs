@@ -15,8 +15,8 @@ use crate::raw::{RawClient, bytes_within, config, config_of};
 use crate::sustained::connected_from;
 use noq_proto::VarInt;
 
-/// Their address. The honest clients have others, also where their links move them: what one
-/// address may hold of files and places is its clients' together.
+/// The address of those that hold something. The honest clients have others, also where their links
+/// move them: what one address may hold of files and places is its clients' together.
 const ADDRESS: &str = "127.0.1.3";
 /// Of each second, the part in which garbage comes as fast as the machine can send it. The whole
 /// second would leave one of two processors to everything else.

@@ -1,5 +1,6 @@
-//! An hour among clients of every kind: `SOAK=1h ./test.sh --long`. The attacks of `sustained` go on
-//! meanwhile, from an address of their own. What the server holds must not grow, every file must come byte for byte, and nothing may be left at the end.
+//! An hour among clients of every kind: `SOAK=1h ./test.sh --long`. The attacks of `sustained` go
+//! on meanwhile, from an address of their own. What the server holds must not grow, every file must
+//! come byte for byte, and nothing may be left at the end.
 
 mod attackers;
 mod downloads;

@@ -4,7 +4,7 @@
 #
 #   scripts/mutants.sh          # a sample of 3 of the core, the same in each run: ./test.sh --long
 #   scripts/mutants.sh FILE...  # all mutants of these files of crates/cc/src, or of crates/tcp/src
-#   scripts/mutants.sh all        # all of the core: hours
+#   scripts/mutants.sh all      # all of the core: hours
 #
 # A mutant that does not compile is not viable. More survivors than 8 of 100 viable ones are a
 # failure, of the TCP 12, in a sample those beyond twice the deviation that chance gives it. Those

@@ -88,7 +88,8 @@ struct Explained {
 impl Explained {
     /// As many as two windows have: it may double within a round trip. Packets of a larger one may
     /// be on their way still, and are fewer at each look. noq keeps its window as long as there is
-    /// no ACK, so that one without says nothing. While nothing arrives at all, the path is to blame.
+    /// no ACK, so that one without says nothing. Where nothing arrives at all, the path is to
+    /// blame.
     fn look(&mut self, window: u64, acknowledged: u64, received: u64) -> u64 {
         if received > self.received {
             self.packets -= self.packets.div_ceil(DECAY);

@@ -57,7 +57,7 @@ pub(super) struct Slot {
 #[derive(Debug)]
 struct HandshakeSlot(Arc<Admission>);
 
-/// What noq keeps of a connection, until it is gone.
+/// The state that noq keeps of a connection, until it is gone.
 #[derive(Debug)]
 pub(super) struct Kept {
     _slot: Slot,

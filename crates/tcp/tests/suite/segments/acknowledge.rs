@@ -1,4 +1,4 @@
-//! What an ACK says, and what it does not.
+//! The claims of an ACK, and their bounds.
 
 use fullpipe_cc::{Algorithm, Rate};
 use fullpipe_tcp::wire::{Control, Header, Timestamp};
@@ -311,7 +311,7 @@ fn an_open_window_ends_the_backoff_of_probes() {
     assert_eq!(lab.tcp.info().backoff, 0);
 }
 
-/// What came and was acceptable is counted; SYN and FIN are no bytes.
+/// Acceptable bytes that came are counted; SYN and FIN are none.
 #[test]
 fn what_came_is_counted() {
     let mut lab = Lab::established(&config());
@@ -384,7 +384,7 @@ fn a_reset_after_both_have_closed_is_no_error() {
     }
 }
 
-/// What left is counted, each time that it did; SYN and FIN are no bytes.
+/// Bytes that left are counted, each time that they did; SYN and FIN are none.
 #[test]
 fn what_leaves_is_counted() {
     for segments in [0, 1, 2] {

@@ -332,6 +332,21 @@ mod tests {
         assert_eq!(score_at(400, 1_400), 0);
     }
 
+    /// A minimum counts for half a minute to a minute, also where nothing came meanwhile.
+    #[test]
+    fn a_minimum_is_forgotten_in_a_pause() {
+        let after = |pauses: &[u64]| {
+            let (mut classic, mut now) = (with_base(), Duration::ZERO);
+            for pause in pauses {
+                now = now + Duration::from_secs(*pause);
+                classic.note_least(&ack(BASE.times(3), now));
+            }
+            classic.least.get()
+        };
+        assert_eq!([after(&[29]), after(&[59]), after(&[29, 30])], [BASE; 3]);
+        assert_eq!([after(&[60]), after(&[600]), after(&[30, 30])], [BASE.times(3); 3]);
+    }
+
     /// One packet that another path or a radio kept for 200 ms, before any other in CRUISE.
     #[test]
     fn one_late_first_sample_is_no_evidence() {

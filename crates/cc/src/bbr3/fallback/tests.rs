@@ -111,7 +111,7 @@ fn ack() -> impl Strategy<Value = Ack> {
     // The memory of the test for the queue is as long as the window.
     let windows = prop_oneof![1u64..8, 1u64..200];
     let flags = (weighted(0.9), weighted(0.4), weighted(0.3), any::<bool>(), weighted(0.2));
-    (flags, windows, 1u64..200, 1u64..20).prop_map(|(flags, cwnd, flight, packets)| {
+    (flags, windows, 1u64..200, 0u64..20).prop_map(|(flags, cwnd, flight, packets)| {
         let (is_in_cruise, round_start, is_marked, is_limited, is_app_limited) = flags;
         Ack {
             is_in_cruise,

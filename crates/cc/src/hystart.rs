@@ -125,9 +125,11 @@ impl SlowStart {
         self.last_min_rtt != Duration::MAX && self.min_rtt >= self.last_min_rtt + threshold
     }
 
-    /// Raises the window by what an ACK of `acked` bytes adds in slow start.
+    /// Raises the window by what an ACK of `acked` bytes adds in slow start, at most to the
+    /// threshold: one ACK may cover more than the flight, as after an outage.
     pub(crate) fn grow(&self, conn: &mut Conn, rs: &RateSample, acked: u64) {
-        conn.cwnd = conn.grown_in_slow_start(rs, self.growth(conn, acked));
+        let grown = conn.grown_in_slow_start(rs, self.growth(conn, acked));
+        conn.cwnd = grown.min(self.ssthresh.max(conn.cwnd));
     }
 
     /// Growth of the window by `acked` bytes in slow start: bytes, not ACKs, are counted (RFC

@@ -196,3 +196,28 @@ fn a_window_that_is_back_needs_no_undo() {
         assert_eq!(control.snapshot(&conn).ssthresh, ssthresh, "{algorithm}");
     }
 }
+
+/// After an outage one ACK may cover more than the window: slow start ends at its threshold all the
+/// same.
+#[test]
+fn one_large_ack_does_not_pass_the_threshold() {
+    for algorithm in BOTH {
+        let mut link = Link::new(algorithm, 100, MS.times(40));
+        link.run(MS.times(250));
+        let lost: Vec<PacketState> = link.flight.drain(..).map(|f| f.packet).collect();
+        link.now += Duration::from_secs(1);
+        let mut batch = link.cc.ack(link.now);
+        lost.iter().for_each(|packet| batch.lost(packet));
+        batch.timeout();
+        batch.finish();
+        let threshold = link.cc.snapshot().ssthresh.expect("a loss");
+        // More than is allowed leaves, and arrives at once.
+        let sent: Vec<PacketState> =
+            (0..4 * threshold / SMSS).map(|_| link.cc.on_sent(link.now, SMSS as u32)).collect();
+        link.now += MS.times(40);
+        let mut batch = link.cc.ack(link.now);
+        sent.iter().for_each(|packet| batch.acked(packet));
+        batch.finish();
+        assert_eq!(link.cc.cwnd(), threshold, "{algorithm}");
+    }
+}

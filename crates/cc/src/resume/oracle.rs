@@ -135,6 +135,8 @@ impl Model {
         let saved = self.saved.rtt.as_nanos();
         let is_short = rtt.is_some_and(|rtt| 2 * rtt <= saved);
         let is_long = rtt.is_some_and(|rtt| rtt > 10 * saved);
+        // A queue of ten saved round trips is not that of half of what they carried.
+        let is_queue = conn.srtt().is_some_and(|rtt| rtt.as_nanos() > 10 * saved);
         let is_slow_start = b.state == State::Startup || b.state == State::SlowStart;
         let has_arrived = newest.is_some_and(|n| n >= self.mark);
         if self.phase != ResumePhase::Reconnaissance {
@@ -155,7 +157,9 @@ impl Model {
                     () => Event::Nothing,
                 }
             }
-            _ if is_short => Event::OtherRtt,
+            ResumePhase::Unvalidated | ResumePhase::Validating if is_short || is_queue => {
+                Event::OtherRtt
+            }
             ResumePhase::Unvalidated => {
                 let has_left_start = !is_slow_start && b.state != State::ConservativeSlowStart;
                 let is_full = self.window < conn.inflight + SMSS;

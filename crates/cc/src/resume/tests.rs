@@ -381,3 +381,38 @@ fn what_does_not_happen_in_a_phase_changes_nothing() {
         }
     }
 }
+
+/// Half of what a path of 96 Mbit/s carried, onto one of 2 Mbit/s whose buffer takes all of it.
+/// Nothing is lost: the queue alone says that this is another path.
+#[test]
+fn a_jump_into_a_deep_queue_is_not_validated() {
+    for name in Algorithm::NAMES {
+        let algorithm: Algorithm = name.parse().expect("a name");
+        let saved = SavedParameters { cwnd: 1_200_000, rtt: RTT };
+        // Slow start alone fills this buffer in half a second; the jump has to come before.
+        let config = Config { resume: Some(saved), initial_cwnd: Some(4 * SMSS), ..Config::new(1) };
+        let mut link = crate::test_link::Link::with(algorithm, 2, RTT, config);
+        let mut phases = std::vec![link.cc.resume_phase()];
+        for _ in 0..2_000 {
+            link.step(&mut || false);
+            if phases.last() != Some(&link.cc.resume_phase()) {
+                phases.push(link.cc.resume_phase());
+            }
+        }
+        assert!(phases.contains(&Some(ResumePhase::SafeRetreat)), "{name}: {phases:?}");
+        assert!(link.cc.saved_parameters_failed(), "{name}");
+    }
+}
+
+/// A round trip that is too short ends the jump, and stays as short as it is.
+#[test]
+fn a_retreat_for_a_short_round_trip_ends() {
+    for name in Algorithm::NAMES {
+        let mut twins = Twins::new(name.parse().expect("a name"), CubicRules::Rfc9438);
+        twins.run_to(ResumePhase::Unvalidated);
+        assert!(twins.bring_about(ResumePhase::Unvalidated, Event::OtherRtt));
+        assert_eq!(twins.phase(), Some(ResumePhase::SafeRetreat), "{name}");
+        (0..300).for_each(|_| twins.tick());
+        assert_eq!(twins.phase(), None, "{name}");
+    }
+}

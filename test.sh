@@ -243,7 +243,7 @@ more_cases() {
 debug_assertions() {
     say "tests of the core with debug assertions"
     local checked=() packages=() crate check
-    for crate in fullpipe-cc fullpipe-path fullpipe-traffic fullpipe-sim fullpipe-tcp; do
+    for crate in fullpipe-units fullpipe-cc fullpipe-path fullpipe-traffic fullpipe-sim fullpipe-tcp; do
         packages+=(-p "$crate")
         for check in debug-assertions overflow-checks; do
             checked+=(--config "profile.release.package.$crate.$check=true")

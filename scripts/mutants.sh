@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Mutants of the core and of the TCP: does a test fail when one operator, value or function of
-# crates/cc or of crates/tcp is changed?
+# crates/cc, crates/units or crates/tcp is changed?
 #
 #   scripts/mutants.sh          # a sample of 3 of the core, the same in each run: ./test.sh --long
-#   scripts/mutants.sh FILE...  # all mutants of these files of crates/cc/src, or of crates/tcp/src
+#   scripts/mutants.sh FILE...  # all mutants of these files of the core, or of crates/tcp/src
 #   scripts/mutants.sh all      # all of the core: hours
 #
 # A mutant that does not compile is not viable. More survivors than 8 of 100 viable ones are a
@@ -20,7 +20,7 @@ version=27.1.0
 cargo mutants --version 2>/dev/null | grep -qF " $version" ||
     cargo install --quiet --locked --debug --version "$version" cargo-mutants
 
-package=fullpipe-cc
+packages=(--package fullpipe-cc --package fullpipe-units)
 what=()
 case "${1:-}" in
     "") what=(--shard "${MUTANTS_SHARD:-0/875}" --sharding round-robin) ;;
@@ -28,12 +28,12 @@ case "${1:-}" in
     *)
         for file in "$@"; do what+=(--file "$file"); done
         case "$*" in
-            *crates/cc/*crates/tcp/* | *crates/tcp/*crates/cc/*)
+            *crates/cc/*crates/tcp/* | *crates/tcp/*crates/cc/* | *crates/units/*crates/tcp/* | *crates/tcp/*crates/units/*)
                 echo "mutants: files of one crate at a time" >&2
                 exit 1
                 ;;
             *crates/tcp/*)
-                package=fullpipe-tcp
+                packages=(--package fullpipe-tcp)
                 # Its tests run for minutes, in crates that nothing optimizes for longer.
                 what+=(--cargo-arg=--config=profile.dev.opt-level=1)
                 export PROPTEST_CASES=64 FUZZ_EVENTS=10000 FUZZ_NETWORKS=400
@@ -47,14 +47,14 @@ export CARGO_TARGET_DIR=$target/mutants-build CARGO_INCREMENTAL=0
 export CARGO_PROFILE_DEV_DEBUG=0
 mkdir -p "$out"
 code=0
-cargo mutants --package "$package" --output "$out" --no-shuffle --jobs 1 --colors never \
+cargo mutants "${packages[@]}" --output "$out" --no-shuffle --jobs 1 --colors never \
     --minimum-test-timeout 60 --timeout-multiplier 4 "${what[@]}" || code=$?
 # 2: there are survivors. 3: there were timeouts, which are caught mutants. 4: without a mutant.
 case $code in
     0 | 2 | 3) ;;
     4)
         echo "mutants: the tests fail without a mutant, so that nothing was tried:" >&2
-        echo "  cargo test -p $package --lib --test suite" >&2
+        echo "  cargo test ${packages[*]} --lib --test suite" >&2
         exit 1
         ;;
     *)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0-only */
 /*
- * Integers of at most 64 bits: BPF has no wider ones. Every function gives what fullpipe_cc::units
+ * Integers of at most 64 bits: BPF has no wider ones. Every function gives what fullpipe_units
  * gives with its 128 bits, for all inputs but those of rate_from_volume(), where the bound stands.
  *
  * The trick is one: a * b / c == (a / c) * b + (a % c) * b / c, exactly, rounding included.

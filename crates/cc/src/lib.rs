@@ -114,7 +114,6 @@ mod sampler;
 mod snapshot;
 #[cfg(test)]
 mod test_link;
-pub mod units;
 
 pub use algo::{Congestion, CongestionControl, Marks};
 pub use bandwidth::{BandwidthProbe, NotNow};
@@ -127,12 +126,14 @@ pub use controller::{AckBatch, Controller, SendDecision};
 #[cfg(feature = "custom")]
 pub use custom::{CustomAlgorithm, CustomControl, NewControl, built_in};
 pub use ecn_validation::EcnValidation;
+pub use fullpipe_units as units;
+#[doc(inline)]
+pub use fullpipe_units::{Duration, Gain, Instant, Rate};
 pub use prr::Prr;
 #[cfg(feature = "careful-resume")]
 pub use resume::{ResumePhase, SavedParameters};
 pub use sampler::{PacketState, RateSample, RttSample};
 pub use snapshot::{BbrSnapshot, Snapshot, State, StateChange, StateHook};
-pub use units::{Duration, Gain, Instant, Rate};
 
 /// The examples of README.md.
 #[cfg(doctest)]

@@ -13,8 +13,8 @@
 
 use std::error::Error;
 
-use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::{Event, Link, Path, Probability, QueueLimit};
+use fullpipe_units::{Duration, Instant, Rate};
 
 /// As large as what a simulator keeps of a packet.
 type Payload = [u64; 4];

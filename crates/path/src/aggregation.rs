@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_units::{Duration, Instant};
 
 use crate::pool::{Key, Pool};
 use crate::{Count, DropReason, QueueLimit};

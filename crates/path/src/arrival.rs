@@ -1,6 +1,6 @@
 //! A log of what entered a path, from which the same path can be run again.
 
-use fullpipe_cc::Instant;
+use fullpipe_units::Instant;
 
 use crate::packet::Header;
 

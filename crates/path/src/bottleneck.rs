@@ -1,6 +1,6 @@
 //! A rate and the queue in front of it.
 
-use fullpipe_cc::{Instant, Rate};
+use fullpipe_units::{Instant, Rate};
 
 use crate::pool::{Key, Pool};
 use crate::probability::RandomSource;

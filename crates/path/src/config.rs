@@ -1,6 +1,6 @@
 //! Configuration of a path, and the errors of an invalid one.
 
-use fullpipe_cc::{Duration, Rate};
+use fullpipe_units::{Duration, Rate};
 
 use crate::{Count, JitterConfig, MTU_BYTES, Probability, QueueConfig, RateConfig, Series};
 
@@ -377,7 +377,7 @@ impl PathConfig {
 /// It is a short way to write a [`PathConfig`]. The default is a perfect wire.
 ///
 /// ```
-/// use fullpipe_cc::{Duration, Rate};
+/// use fullpipe_units::{Duration, Rate};
 /// use fullpipe_path::{ElementConfig, Link, PathConfig};
 ///
 /// let link = Link {

@@ -1,6 +1,6 @@
 //! Traffic that shares a path with the flows and reacts to nothing.
 
-use fullpipe_cc::{Duration, Instant, Rate};
+use fullpipe_units::{Duration, Instant, Rate};
 
 use crate::exponential::Exponential;
 

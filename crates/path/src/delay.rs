@@ -1,6 +1,6 @@
 //! Delay that keeps the order.
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_units::{Duration, Instant};
 
 use crate::Series;
 use crate::jitter::Jitter;

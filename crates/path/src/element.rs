@@ -2,7 +2,7 @@
 //!
 //! An enum and not a trait object: the path calls its elements for every packet.
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_units::{Duration, Instant};
 
 use crate::aggregation::Aggregation;
 use crate::bottleneck::Bottleneck;

@@ -1,6 +1,6 @@
 //! A row of elements, and the payloads of the packets in it.
 
-use fullpipe_cc::{Duration, Instant, Rate};
+use fullpipe_units::{Duration, Instant, Rate};
 
 use crate::element::Element;
 use crate::loss::Loss;

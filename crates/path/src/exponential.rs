@@ -1,6 +1,6 @@
 //! Times between the events of a Poisson process.
 
-use fullpipe_cc::Duration;
+use fullpipe_units::Duration;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 

@@ -1,6 +1,6 @@
 //! Distributions of jitter, with the shapes that Linux's netem has.
 
-use fullpipe_cc::Duration;
+use fullpipe_units::Duration;
 
 use crate::Probability;
 use crate::probability::RandomSource;

@@ -6,7 +6,7 @@
 //! description of a path means the same in both:
 //!
 //! ```
-//! use fullpipe_cc::{Duration, Instant, Rate};
+//! use fullpipe_units::{Duration, Instant, Rate};
 //! use fullpipe_path::{Event, Link, Path, QueueLimit};
 //!
 //! let link = Link {

@@ -1,6 +1,6 @@
 //! The interface that a caller drives: a row of elements, and the payloads of the packets in it.
 
-use fullpipe_cc::{Duration, Instant, Rate};
+use fullpipe_units::{Duration, Instant, Rate};
 
 use crate::arrival::{Arrival, ArrivalLog};
 use crate::element_chain::ElementChain;

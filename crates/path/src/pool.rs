@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_units::{Duration, Instant};
 
 use crate::packet::{Ecn, Header};
 use crate::{Count, DropReason};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use fullpipe_cc::Duration;
+use fullpipe_units::Duration;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 

@@ -1,6 +1,6 @@
 //! Configuration of queue disciplines. The defaults are those of the RFC, or of the paper.
 
-use fullpipe_cc::Duration;
+use fullpipe_units::Duration;
 
 use crate::{ConfigError, Probability, QueueLimit};
 

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use fullpipe_cc::units::NANOS_PER_SEC;
-use fullpipe_cc::{Duration, Rate};
+use fullpipe_units::{Duration, NANOS_PER_SEC, Rate};
 
 use crate::config::validate_steps;
 use crate::{ConfigError, MTU_BYTES, Series};
@@ -50,7 +49,7 @@ impl RateConfig {
     /// Bytes that it can carry from one moment to another.
     ///
     /// ```
-    /// use fullpipe_cc::{Duration, Rate};
+    /// use fullpipe_units::{Duration, Rate};
     /// use fullpipe_path::RateConfig;
     ///
     /// let rate = RateConfig::from(Rate::from_bits_per_sec(8_000_000));

@@ -1,6 +1,6 @@
 //! Packets that others overtake.
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_units::{Duration, Instant};
 
 use crate::Selection;
 use crate::line::Line;

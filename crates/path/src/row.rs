@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_units::{Duration, Instant};
 
 use crate::element::{Element, EntryResult};
 use crate::pool::{Key, Meta, Pool};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_units::{Duration, Instant};
 
 use crate::Series;
 

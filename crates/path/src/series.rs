@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fullpipe_cc::Duration;
+use fullpipe_units::Duration;
 
 use crate::ConfigError;
 use crate::config::validate_steps;

@@ -1,6 +1,6 @@
 //! A token bucket that delays.
 
-use fullpipe_cc::{Instant, Rate};
+use fullpipe_units::{Instant, Rate};
 
 use crate::pool::{Key, Pool};
 use crate::queue::Fifo;

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use fullpipe_cc::{Duration, Instant, Rate};
+use fullpipe_units::{Duration, Instant, Rate};
 
 use crate::packet::Header;
 use crate::path::{Delivered, Dropped};

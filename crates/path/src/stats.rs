@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_units::{Duration, Instant};
 
 /// Packets and their bytes on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,7 +1,6 @@
 //! Credit that grows with time.
 
-use fullpipe_cc::units::NANOS_PER_SEC;
-use fullpipe_cc::{Duration, Instant, Rate};
+use fullpipe_units::{Duration, Instant, NANOS_PER_SEC, Rate};
 
 /// Bytes that may pass: at most `depth`, refilled at `rate`, full at the start.
 ///

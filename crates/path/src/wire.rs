@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use fullpipe_cc::units::NANOS_PER_SEC;
-use fullpipe_cc::{Duration, Instant, Rate};
+use fullpipe_units::{Duration, Instant, NANOS_PER_SEC, Rate};
 
 use crate::schedule::Schedule;
 use crate::{MTU_BYTES, RateConfig, Series};

@@ -1,6 +1,6 @@
 //! CoDel: controlled delay (RFC 8289).
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_units::{Duration, Instant};
 
 use crate::pool::{Key, Pool};
 use crate::queue::{Fifo, QueuedPacket};

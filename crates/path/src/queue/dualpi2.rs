@@ -1,6 +1,6 @@
 //! DualPI2: a classic and a low-latency queue that share a wire (RFC 9332, appendix A).
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_units::{Duration, Instant};
 
 use crate::pool::{Key, Pool};
 use crate::queue::{Fifo, QueuedPacket};

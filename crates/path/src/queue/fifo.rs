@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fullpipe_cc::Instant;
+use fullpipe_units::Instant;
 
 use crate::Count;
 use crate::pool::Key;

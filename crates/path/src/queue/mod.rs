@@ -12,7 +12,7 @@ mod pie;
 mod red;
 mod step;
 
-use fullpipe_cc::Instant;
+use fullpipe_units::Instant;
 
 use self::codel::CoDelQueue;
 use self::dualpi2::DualPi2;

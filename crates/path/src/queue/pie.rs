@@ -1,6 +1,6 @@
 //! PIE: proportional integral controller enhanced (RFC 8033).
 
-use fullpipe_cc::{Duration, Instant};
+use fullpipe_units::{Duration, Instant};
 
 use crate::pool::{Key, Pool};
 use crate::probability::RandomSource;

@@ -1,7 +1,7 @@
 //! RED: random early detection (Floyd and Jacobson, IEEE/ACM Transactions on Networking 1(4),
 //! 1993).
 
-use fullpipe_cc::Instant;
+use fullpipe_units::Instant;
 
 use crate::pool::{Key, Pool};
 use crate::probability::RandomSource;
@@ -117,7 +117,7 @@ fn power(base: f64, exponent: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::{Probability, QueueLimit};
-    use fullpipe_cc::Duration;
+    use fullpipe_units::Duration;
 
     fn red(max_probability: f64, weight: f64) -> Red {
         let p = |p| Probability::new(p).expect("a probability");

@@ -1,6 +1,6 @@
 //! Step marking: everything above a threshold is marked (DCTCP's, RFC 8257 section 3.1).
 
-use fullpipe_cc::Instant;
+use fullpipe_units::Instant;
 
 use crate::pool::{Key, Pool};
 use crate::queue::Fifo;

@@ -1,11 +1,11 @@
 //! Each element against its formula.
 
 use crate::common::{at, drain, ns, path, times};
-use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{
     ConfigError, DropReason, Ecn, ElementConfig, Event, Header, LossConfig, Path, PathConfig,
     Probability, QueueLimit, RateConfig, Selection, TraceError,
 };
+use fullpipe_units::{Duration, Rate};
 
 #[test]
 fn a_policer_passes_the_bucket_and_then_its_rate_exactly() {

@@ -1,8 +1,8 @@
 //! Jitter against the formulas of its distributions.
 
 use crate::common::{at, drain, ns, path};
-use fullpipe_cc::Duration;
 use fullpipe_path::{Distribution, ElementConfig, JitterConfig, PathConfig, Probability};
+use fullpipe_units::Duration;
 
 /// Packets, far enough apart that none holds up another.
 const N: u64 = 200_000;

@@ -1,10 +1,10 @@
 //! Guarantees of a path, in exact numbers.
 
-use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::{
     ConfigError, Delivered, DropReason, ElementConfig, Event, Link, Path, PathConfig, Probability,
     Queue, QueueLimit,
 };
+use fullpipe_units::{Duration, Instant, Rate};
 
 fn at(nanos: u64) -> Instant {
     Instant::from_nanos(nanos)

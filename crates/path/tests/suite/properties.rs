@@ -1,11 +1,11 @@
 //! Properties of any path under any traffic.
 
-use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::{
     CoDelConfig, Distribution, DualPi2Config, Ecn, ElementConfig, Event, FqCoDelConfig, Header,
     JitterConfig, Link, LossConfig, Path, PathConfig, PathStats, PieConfig, Probability,
     QueueConfig, QueueLimit, RateConfig, RedConfig, Selection, Series, StepConfig,
 };
+use fullpipe_units::{Duration, Instant, Rate};
 use proptest::prelude::*;
 
 /// Packets: the time since the one before, and the size.

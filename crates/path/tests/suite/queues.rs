@@ -1,11 +1,11 @@
 //! Queue disciplines against their RFCs, from outside.
 
 use crate::common::{LATE, at, drain, ns, path};
-use fullpipe_cc::{Duration, Instant, Rate};
 use fullpipe_path::{
     CoDelConfig, DropReason, DualPi2Config, Ecn, ElementConfig, Event, FqCoDelConfig, Header, Path,
     PieConfig, Probability, QueueConfig, QueueLimit, RateConfig, RedConfig, StepConfig,
 };
+use fullpipe_units::{Duration, Instant, Rate};
 
 /// A millisecond for a packet of 1200 bytes.
 const RATE: Rate = Rate::from_bytes_per_sec(1_200_000);

@@ -1,10 +1,10 @@
 //! Rates, delays and losses over time that begin again.
 
 use crate::common::{at, drain, ns, path, times};
-use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{
     ConfigError, ElementConfig, LossConfig, PathConfig, Probability, QueueLimit, RateConfig, Series,
 };
+use fullpipe_units::{Duration, Rate};
 
 fn series<V>(steps: Vec<(u64, V)>, period: u64) -> Series<V> {
     let steps: Vec<_> = steps.into_iter().map(|(at, value)| (ns(at), value)).collect();

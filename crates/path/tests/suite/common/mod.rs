@@ -1,7 +1,7 @@
 //! Helpers shared by the tests of the elements.
 
-use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{DropReason, ElementConfig, Event, Path, PathConfig};
+use fullpipe_units::{Duration, Instant};
 
 pub(crate) const LATE: Instant = Instant::from_nanos(u64::MAX);
 

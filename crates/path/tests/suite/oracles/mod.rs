@@ -15,11 +15,11 @@ mod red;
 use std::collections::VecDeque;
 
 use crate::common::at;
-use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{
     CoDelConfig, DualPi2Config, Ecn, ElementConfig, Event, FqCoDelConfig, Header, Path, PathConfig,
     PieConfig, Probability, QueueConfig, QueueLimit, RedConfig,
 };
+use fullpipe_units::{Duration, Rate};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 

@@ -74,6 +74,20 @@ fn every_command_of_the_readmes_table_exists() {
     assert!(seen >= 8, "{seen} commands");
 }
 
+/// The README of the core is compiled and run as its documentation's example.
+#[test]
+fn the_pages_show_the_snippet_that_compiles() {
+    let snippet = |page: &str| {
+        let text = fs::read_to_string(root().join(page)).expect(page);
+        let code = text.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next());
+        code.expect("an example in Rust").to_owned()
+    };
+    let compiled = snippet("crates/cc/README.md");
+    for page in ["README.md", "docs/library.md"] {
+        assert_eq!(snippet(page), compiled, "{page}");
+    }
+}
+
 #[test]
 fn the_summary_names_every_page() {
     let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).expect("docs/SUMMARY.md");

@@ -3,23 +3,36 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use toml::Table;
 
+use crate::documents::root;
+
+fn manifest_in(dir: &Path) -> Table {
+    let manifest = fs::read_to_string(dir.join("Cargo.toml")).expect("a manifest");
+    manifest.parse().expect("TOML")
+}
+
+/// The directories and manifests of the crates that may be published.
+fn published_crates() -> Vec<(PathBuf, Table)> {
+    let mut published = Vec::new();
+    for entry in fs::read_dir(root().join("crates")).expect("crates") {
+        let dir = entry.expect("an entry").path();
+        let manifest = manifest_in(&dir);
+        if manifest["package"].get("publish").and_then(|value| value.as_bool()) != Some(false) {
+            published.push((dir, manifest));
+        }
+    }
+    published
+}
+
 #[test]
 fn each_published_crate_is_complete() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut published = Vec::new();
-    for entry in fs::read_dir(&crates).expect("crates") {
-        let dir = entry.expect("an entry").path();
-        let manifest = fs::read_to_string(dir.join("Cargo.toml")).expect("a manifest");
-        let manifest: Table = manifest.parse().expect("TOML");
+    for (dir, manifest) in published_crates() {
         let package = manifest["package"].as_table().expect("a package");
-        if package.get("publish").and_then(|value| value.as_bool()) == Some(false) {
-            continue;
-        }
         let name = package["name"].as_str().expect("a name");
         for field in ["description", "documentation", "license", "rust-version"] {
             assert!(package.contains_key(field), "{name}: no {field}");
@@ -33,6 +46,17 @@ fn each_published_crate_is_complete() {
             let text = fs::read_to_string(dir.join(file)).unwrap_or_default();
             assert!(!text.is_empty(), "{name}: no {file}");
         }
+        let features = manifest.get("features").and_then(|value| value.as_table());
+        let defaults = features.and_then(|all| all.get("default")?.as_array());
+        let is_hidden = |feature: &str| {
+            let is_default = |value: &toml::Value| value.as_str() == Some(feature);
+            feature != "default" && !defaults.is_some_and(|all| all.iter().any(is_default))
+        };
+        if features.is_some_and(|all| all.keys().any(|feature| is_hidden(feature))) {
+            let docs = package.get("metadata").and_then(|metadata| metadata.get("docs"));
+            let all = docs.and_then(|docs| docs.get("rs")?.get("all-features")?.as_bool());
+            assert_eq!(all, Some(true), "{name}: docs.rs would not show what is off by default");
+        }
         let own = manifest.get("dependencies").and_then(|value| value.as_table());
         let own = own.into_iter().flat_map(Table::keys).filter(|name| name.starts_with("fullpipe"));
         published.push((name.to_owned(), own.cloned().collect::<Vec<_>>()));
@@ -44,11 +68,28 @@ fn each_published_crate_is_complete() {
     }
 }
 
+/// A row names crates and the oldest Rust that each of them needs.
+#[test]
+fn the_table_of_rust_versions_is_that_of_the_manifests() {
+    let page = fs::read_to_string(root().join("docs/library.md")).expect("docs/library.md");
+    let table = page.split("## Versions of Rust").nth(1).expect("its section");
+    let workspace = manifest_in(&root());
+    for (_, manifest) in published_crates() {
+        let name = manifest["package"]["name"].as_str().expect("a name");
+        let own = manifest["package"]["rust-version"].as_str();
+        let common = || workspace["workspace"]["package"]["rust-version"].as_str();
+        let version = own.or_else(common).expect("a version");
+        let row = table.lines().find(|line| line.contains(&format!("`{name}`")));
+        let row = row.unwrap_or_else(|| panic!("docs/library.md: no row for {name}"));
+        assert!(row.contains(&format!(" | {version} | ")), "{name} needs {version}: {row}");
+    }
+}
+
 /// An application that takes an adapter takes its stack along, and little else: no server, no
 /// client, no lab.
 #[test]
 fn an_adapter_takes_few_crates_along() {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
+    let manifest = root().join("Cargo.toml");
     for adapter in ["fullpipe-noq", "fullpipe-quinn"] {
         let tree = Command::new(env!("CARGO"))
             .args(["tree", "--locked", "--offline", "--edges", "normal", "--prefix", "none"])

@@ -58,7 +58,7 @@ int main(int argc, char **argv)
     while (now < END) {
         /* Send while window and pacer allow it. */
         struct fullpipe_send_advice advice;
-        check(fullpipe_can_send(cc, now, &advice));
+        check(fullpipe_can_send(cc, now, &advice, sizeof advice));
         while (advice.kind == FULLPIPE_SEND_KIND_NOW && next - oldest < FLIGHT) {
             struct sent *sent = &flight[next % FLIGHT];
             check(fullpipe_on_sent(cc, now, PACKET, &sent->state));
@@ -68,7 +68,7 @@ int main(int argc, char **argv)
                 link_free = starts + PACKET * (uint64_t)SECOND / LINK_RATE;
             sent->ack_at = starts + PACKET * (uint64_t)SECOND / LINK_RATE + RTT;
             next++;
-            check(fullpipe_can_send(cc, now, &advice));
+            check(fullpipe_can_send(cc, now, &advice, sizeof advice));
         }
 
         /* Wait for the next ACK, or for the pacer. */
@@ -94,7 +94,7 @@ int main(int argc, char **argv)
     }
 
     struct fullpipe_info info;
-    check(fullpipe_get_info(cc, &info));
+    check(fullpipe_get_info(cc, &info, sizeof info));
     printf("%s: %.1f Mbit/s, smoothed RTT %.1f ms, state %s\n", info.algorithm,
            (double)delivered * 8e3 / (double)END, (double)info.srtt / 1e6,
            fullpipe_state_name(info.state));

@@ -9,6 +9,10 @@
  * after FULLPIPE_STATUS_PANICKED. Pointers are NULL, which is an error, or valid. One controller
  * must not be used by two threads at once; different controllers are independent.
  *
+ * Structs grow at their ends, and a program says the size of its own: `sizeof`. A field of a
+ * configuration that an older program does not have is the default. One that this library does not
+ * know has to be 0 in a configuration, and is 0 in what is filled.
+ *
  * Made by cbindgen from crates/capi; do not edit.
  */
 
@@ -45,8 +49,7 @@ enum fullpipe_status {
     FULLPIPE_STATUS_NULL,
     // No algorithm has this name.
     FULLPIPE_STATUS_UNKNOWN_ALGORITHM,
-    // A field of the configuration is out of its range, or its `size` is not that of this
-    // library's struct.
+    // A field of the configuration is out of its range.
     FULLPIPE_STATUS_BAD_CONFIG,
     // An argument is out of its range.
     FULLPIPE_STATUS_BAD_ARGUMENT,
@@ -59,6 +62,12 @@ enum fullpipe_status {
     // A defect of the library. Every further call on the controller except `fullpipe_free` returns
     // this.
     FULLPIPE_STATUS_PANICKED,
+    // The size of a struct is less than that of its first version, above 4096, or no multiple of
+    // its alignment.
+    FULLPIPE_STATUS_BAD_SIZE,
+    // The program's struct is newer than this library, and a field is not 0 that the library does
+    // not know.
+    FULLPIPE_STATUS_UNKNOWN_FIELD,
 };
 
 // The three answers to a transport that wants to send a packet.
@@ -127,17 +136,19 @@ enum fullpipe_state {
 struct fullpipe_controller;
 
 // State of a packet. Keep it beside the packet from `fullpipe_on_sent` until the packet is
-// acknowledged, lost or discarded, and do not change it. It can be copied.
+// acknowledged, lost or discarded, and do not change it. It can be copied. Its size is the same in
+// all versions of this interface.
 struct fullpipe_packet {
     // Private to the library.
     uint64_t opaque[6];
 };
 
 // The numbers that belong to the transport and not to the algorithm. Call `fullpipe_config_init`,
-// then change what differs. Each version of it begins with `size`.
+// then change what differs. An older program may have fewer fields, down to those before
+// `swift_base_target`: the others have their defaults.
 struct fullpipe_config {
-    // The size of this struct. A library whose own has another size refuses it, and neither reads
-    // nor writes the rest.
+    // The size of the program's struct. Where the library's is smaller, what it does not know has
+    // to be 0.
     size_t size;
     // Seed of the randomised probe times. Each flow needs another one.
     uint64_t seed;
@@ -151,8 +162,27 @@ struct fullpipe_config {
     uint64_t max_pacing_rate;
     // Requested Max Ack Delay of draft-ietf-quic-ack-frequency, if `ack_threshold` is not 0.
     uint64_t max_ack_delay;
-    // `bbr-swift`: the network RTT at which a flow with a large window is content, over one hop. With
-    // `swift_hops` times `swift_hop_delay` up to 4 s; each of the next four up to 4 s as well.
+    // Ack-Eliciting Threshold in packets. 0: the receiver was not asked for another frequency.
+    uint32_t ack_threshold;
+    // Maximum packet size, 1 to 131071 bytes.
+    uint32_t smss;
+    // FULLPIPE_TRANSPORT_QUIC or FULLPIPE_TRANSPORT_TCP.
+    uint32_t transport;
+    // FULLPIPE_CUBIC_RFC9438 or FULLPIPE_CUBIC_LINUX.
+    uint32_t cubic_rules;
+    // 1 if the transport sees more than one loss in a round trip, else 0.
+    uint8_t has_selective_acks;
+    // 1 if `cubic` and `reno` are paced, else 0. The others always are.
+    uint8_t paced;
+    // 1 if `bbr1` widens its window by the aggregation of ACKs, else 0.
+    uint8_t bbr1_ack_aggregation;
+    // 1 if CE marks on the path mean low-latency ECN, which `bbr3-linux` answers, else 0.
+    uint8_t ecn;
+    // 0: room for later fields.
+    uint8_t reserved[4];
+    // `bbr-swift`: the network RTT at which a flow with a large window is content, over one hop.
+    // With `swift_hops` times `swift_hop_delay` up to 4 s; each of the next four up to 4 s as
+    // well.
     uint64_t swift_base_target;
     // `bbr-swift`: the part of that target for each hop.
     uint64_t swift_hop_delay;
@@ -163,28 +193,14 @@ struct fullpipe_config {
     // `bbr-swift`: the longest delay at the receiver, in its host and on purpose together, that is
     // believed.
     uint64_t swift_max_receiver_delay;
-    // Ack-Eliciting Threshold in packets. 0: the receiver was not asked for another frequency.
-    uint32_t ack_threshold;
-    // Maximum packet size, 1 to 131071 bytes.
-    uint32_t smss;
-    // FULLPIPE_TRANSPORT_QUIC or FULLPIPE_TRANSPORT_TCP.
-    uint32_t transport;
-    // FULLPIPE_CUBIC_RFC9438 or FULLPIPE_CUBIC_LINUX.
-    uint32_t cubic_rules;
     // `bbr-swift`: the switches between the ends, up to 255.
-    uint32_t swift_hops;
-    // 1 if the transport sees more than one loss in a round trip, else 0.
-    uint8_t has_selective_acks;
-    // 1 if `cubic` and `reno` are paced, else 0. The others always are.
-    uint8_t paced;
-    // 1 if `bbr1` widens its window by the aggregation of ACKs, else 0.
-    uint8_t bbr1_ack_aggregation;
-    // 1 if CE marks on the path mean low-latency ECN, which `bbr3-linux` answers, else 0.
-    uint8_t ecn;
+    uint64_t swift_hops;
 };
 
 // The answer to a transport that wants to send a packet.
 struct fullpipe_send_advice {
+    // The size of this struct in the library. A program's field beyond it is 0.
+    size_t known;
     // The kind of the answer.
     enum fullpipe_send_kind kind;
     // Bytes that may leave at once, for FULLPIPE_SEND_KIND_NOW; else 0.
@@ -195,6 +211,8 @@ struct fullpipe_send_advice {
 
 // Control parameters.
 struct fullpipe_control {
+    // The size of this struct in the library. A program's field beyond it is 0.
+    size_t known;
     // Congestion window in bytes.
     uint64_t cwnd;
     // Bytes in flight.
@@ -207,8 +225,11 @@ struct fullpipe_control {
 };
 
 // The model of a flow. FULLPIPE_NONE stands for what the algorithm does not have, what is not
-// measured yet, and what the draft calls infinite.
+// measured yet, and what the draft calls infinite. An older program may have fewer fields, down to
+// those before `max_bw`.
 struct fullpipe_info {
+    // The size of this struct in the library. A program's field beyond it is 0.
+    size_t known;
     // The algorithm's name. The string is static.
     const char *algorithm;
     // The algorithm's state.
@@ -272,7 +293,7 @@ extern "C" {
 const char *fullpipe_algorithm_name(size_t number);
 
 // Returns the version of the library: major * 1000000 + minor * 1000 + patch. Before 1.0 libraries
-// of one minor version have the same interface.
+// of one minor version have the same interface, in which structs grow at their ends.
 uint32_t fullpipe_version(void);
 
 // Opens the batch of one ACK, or of one firing of the loss timer. Say what it told with the
@@ -339,9 +360,8 @@ enum fullpipe_status fullpipe_ack_resync_inflight(struct fullpipe_controller *cc
 enum fullpipe_status fullpipe_ack_finish(struct fullpipe_controller *cc);
 
 // Writes the configuration of a QUIC flow with datagrams of 1200 bytes. `size` is `sizeof(struct
-// fullpipe_config)`: if it is not that of the library, nothing is written, and the result is
-// FULLPIPE_STATUS_BAD_CONFIG. `seed` is the flow's own: two flows with one seed probe for
-// bandwidth at the same moments.
+// fullpipe_config)`; the fields of a newer program that this library does not know are 0. `seed`
+// is the flow's own: two flows with one seed probe for bandwidth at the same moments.
 enum fullpipe_status fullpipe_config_init(struct fullpipe_config *config,
                                           size_t size,
                                           uint64_t seed);
@@ -357,10 +377,12 @@ enum fullpipe_status fullpipe_new(const char *algorithm,
 // Frees a controller. NULL is allowed. An open batch is dropped.
 void fullpipe_free(struct fullpipe_controller *cc);
 
-// Tells if a full packet may leave now, and if not, when.
+// Tells if a full packet may leave now, and if not, when. `size` is `sizeof(struct
+// fullpipe_send_advice)`.
 enum fullpipe_status fullpipe_can_send(struct fullpipe_controller *cc,
                                        uint64_t now,
-                                       struct fullpipe_send_advice *out);
+                                       struct fullpipe_send_advice *out,
+                                       size_t size);
 
 // Writes the time at which the pacer allows `bytes` to leave at once: for a transport that waits
 // until it can fill an aggregate.
@@ -383,9 +405,11 @@ enum fullpipe_status fullpipe_probe_bandwidth(struct fullpipe_controller *cc,
                                               uint64_t target,
                                               enum fullpipe_bandwidth_probe *out);
 
-// Writes the window, the bytes in flight, the pacing rate and the quantum.
+// Writes the window, the bytes in flight, the pacing rate and the quantum. `size` is `sizeof(struct
+// fullpipe_control)`.
 enum fullpipe_status fullpipe_get_control(struct fullpipe_controller *cc,
-                                          struct fullpipe_control *out);
+                                          struct fullpipe_control *out,
+                                          size_t size);
 
 // A packet of `bytes`, 1 to 131071, left `now`; an aggregate that leaves as one counts as one
 // packet. Keep what is written to `out` until the packet is acknowledged, lost or discarded.
@@ -454,8 +478,10 @@ enum fullpipe_status fullpipe_on_mtu_update(struct fullpipe_controller *cc,
 // Returns the name of a state in the draft's spelling, never NULL. The string is static.
 const char *fullpipe_state_name(int32_t state);
 
-// Writes the model of the flow.
-enum fullpipe_status fullpipe_get_info(struct fullpipe_controller *cc, struct fullpipe_info *out);
+// Writes the model of the flow. `size` is `sizeof(struct fullpipe_info)`.
+enum fullpipe_status fullpipe_get_info(struct fullpipe_controller *cc,
+                                       struct fullpipe_info *out,
+                                       size_t size);
 
 // Splits the state of an aggregate that was sent as one packet: `first` gets its first `bytes`,
 // `rest` gets the others. Both must be at least 1. Use the parts from then on, and the whole no

@@ -1,13 +1,14 @@
 //! Configuration of a controller.
 
-use core::mem::size_of;
+use core::mem::{offset_of, size_of};
 
 use fullpipe_cc::{AckFrequency, CubicRules, Duration, Rate, SwiftOptions, Transport};
 
 use crate::FULLPIPE_NONE;
-use crate::handle::{guard, read, write};
+use crate::handle::{guard, read};
 use crate::packet::MAX_BYTES;
 use crate::status::Status;
+use crate::versioned::{self, Versioned};
 
 /// A QUIC flow: one quantum of offload budget.
 pub const FULLPIPE_TRANSPORT_QUIC: u32 = 0;
@@ -27,12 +28,13 @@ const MAX_PACING_GRANULARITY: u64 = u32::MAX as u64;
 const MAX_SWIFT_NANOS: u64 = 4_000_000_000;
 
 /// The numbers that belong to the transport and not to the algorithm. Call `fullpipe_config_init`,
-/// then change what differs. Each version of it begins with `size`.
+/// then change what differs. An older program may have fewer fields, down to those before
+/// `swift_base_target`: the others have their defaults.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Config {
-    /// The size of this struct. A library whose own has another size refuses it, and neither reads
-    /// nor writes the rest.
+    /// The size of the program's struct. Where the library's is smaller, what it does not know has
+    /// to be 0.
     pub size: usize,
     /// Seed of the randomised probe times. Each flow needs another one.
     pub seed: u64,
@@ -46,8 +48,27 @@ pub struct Config {
     pub max_pacing_rate: u64,
     /// Requested Max Ack Delay of draft-ietf-quic-ack-frequency, if `ack_threshold` is not 0.
     pub max_ack_delay: u64,
-    /// `bbr-swift`: the network RTT at which a flow with a large window is content, over one hop. With
-    /// `swift_hops` times `swift_hop_delay` up to 4 s; each of the next four up to 4 s as well.
+    /// Ack-Eliciting Threshold in packets. 0: the receiver was not asked for another frequency.
+    pub ack_threshold: u32,
+    /// Maximum packet size, 1 to 131071 bytes.
+    pub smss: u32,
+    /// FULLPIPE_TRANSPORT_QUIC or FULLPIPE_TRANSPORT_TCP.
+    pub transport: u32,
+    /// FULLPIPE_CUBIC_RFC9438 or FULLPIPE_CUBIC_LINUX.
+    pub cubic_rules: u32,
+    /// 1 if the transport sees more than one loss in a round trip, else 0.
+    pub has_selective_acks: u8,
+    /// 1 if `cubic` and `reno` are paced, else 0. The others always are.
+    pub paced: u8,
+    /// 1 if `bbr1` widens its window by the aggregation of ACKs, else 0.
+    pub bbr1_ack_aggregation: u8,
+    /// 1 if CE marks on the path mean low-latency ECN, which `bbr3-linux` answers, else 0.
+    pub ecn: u8,
+    /// 0: room for later fields.
+    pub reserved: [u8; 4],
+    /// `bbr-swift`: the network RTT at which a flow with a large window is content, over one hop.
+    /// With `swift_hops` times `swift_hop_delay` up to 4 s; each of the next four up to 4 s as
+    /// well.
     pub swift_base_target: u64,
     /// `bbr-swift`: the part of that target for each hop.
     pub swift_hop_delay: u64,
@@ -58,51 +79,43 @@ pub struct Config {
     /// `bbr-swift`: the longest delay at the receiver, in its host and on purpose together, that is
     /// believed.
     pub swift_max_receiver_delay: u64,
-    /// Ack-Eliciting Threshold in packets. 0: the receiver was not asked for another frequency.
-    pub ack_threshold: u32,
-    /// Maximum packet size, 1 to 131071 bytes.
-    pub smss: u32,
-    /// FULLPIPE_TRANSPORT_QUIC or FULLPIPE_TRANSPORT_TCP.
-    pub transport: u32,
-    /// FULLPIPE_CUBIC_RFC9438 or FULLPIPE_CUBIC_LINUX.
-    pub cubic_rules: u32,
     /// `bbr-swift`: the switches between the ends, up to 255.
-    pub swift_hops: u32,
-    /// 1 if the transport sees more than one loss in a round trip, else 0.
-    pub has_selective_acks: u8,
-    /// 1 if `cubic` and `reno` are paced, else 0. The others always are.
-    pub paced: u8,
-    /// 1 if `bbr1` widens its window by the aggregation of ACKs, else 0.
-    pub bbr1_ack_aggregation: u8,
-    /// 1 if CE marks on the path mean low-latency ECN, which `bbr3-linux` answers, else 0.
-    pub ecn: u8,
+    pub swift_hops: u64,
 }
 
+impl Versioned for Config {
+    const FIRST: usize = offset_of!(Self, swift_base_target);
+}
+
+const _: () = assert!(offset_of!(Config, swift_hops) + size_of::<u64>() == size_of::<Config>());
+
 impl Config {
-    fn new(seed: u64) -> Self {
+    /// The defaults, in a program's struct of `size` bytes.
+    fn new(size: usize, seed: u64) -> Self {
         let config = fullpipe_cc::Config::new(seed);
         Self {
-            size: size_of::<Self>(),
+            size,
             seed,
             initial_cwnd: FULLPIPE_NONE,
             handshake_rtt: FULLPIPE_NONE,
             pacing_granularity: config.pacing_granularity.as_nanos(),
             max_pacing_rate: FULLPIPE_NONE,
             max_ack_delay: 0,
+            ack_threshold: 0,
+            smss: config.smss,
+            transport: FULLPIPE_TRANSPORT_QUIC,
+            cubic_rules: FULLPIPE_CUBIC_RFC9438,
+            has_selective_acks: config.has_selective_acks.into(),
+            paced: config.paced.into(),
+            bbr1_ack_aggregation: config.bbr1_ack_aggregation.into(),
+            ecn: config.ecn.into(),
+            reserved: [0; 4],
             swift_base_target: config.swift.base_target.as_nanos(),
             swift_hop_delay: config.swift.hop_delay.as_nanos(),
             swift_flow_scaling_range: config.swift.flow_scaling_range.as_nanos(),
             swift_endpoint_target: config.swift.endpoint_target.as_nanos(),
             swift_max_receiver_delay: config.swift.max_receiver_delay.as_nanos(),
-            ack_threshold: 0,
-            smss: config.smss,
-            transport: FULLPIPE_TRANSPORT_QUIC,
-            cubic_rules: FULLPIPE_CUBIC_RFC9438,
             swift_hops: config.swift.hops.into(),
-            has_selective_acks: config.has_selective_acks.into(),
-            paced: config.paced.into(),
-            bbr1_ack_aggregation: config.bbr1_ack_aggregation.into(),
-            ecn: config.ecn.into(),
         }
     }
 
@@ -113,13 +126,16 @@ impl Config {
     /// `config` is null, or points to a valid struct of this name, of any version.
     pub(crate) unsafe fn read(config: *const Self) -> Result<fullpipe_cc::Config, Status> {
         // SAFETY: null, or `size` is there, with which each version begins.
-        check_size(unsafe { read(config.cast::<usize>()) }?)?;
-        // SAFETY: the caller's guarantee, and the struct is of this version.
-        unsafe { read(config) }?.to_core()
+        let size = unsafe { read(config.cast::<usize>()) }?;
+        // SAFETY: the caller's guarantee, and all fields are integers.
+        unsafe { versioned::read_over(config, size, Self::new(size, 0)) }?.to_core()
     }
 
-    /// The core's configuration, or [`Status::BadConfig`].
+    /// The core's configuration, or what is wrong with this one.
     fn to_core(self) -> Result<fullpipe_cc::Config, Status> {
+        if self.reserved != [0; 4] {
+            return Err(Status::UnknownField);
+        }
         Ok(fullpipe_cc::Config {
             smss: check(self.smss.into(), 1, MAX_BYTES.into())? as u32,
             initial_cwnd: optional(self.initial_cwnd, 1, MAX_INITIAL_CWND)?,
@@ -175,11 +191,6 @@ pub(crate) fn ack_frequency(threshold_packets: u32, max_delay: u64) -> Option<Ac
     (threshold_packets > 0).then_some(AckFrequency { threshold_packets, max_delay })
 }
 
-/// [`Status::BadConfig`] for the struct of another version.
-fn check_size(size: usize) -> Result<(), Status> {
-    if size == size_of::<Config>() { Ok(()) } else { Err(Status::BadConfig) }
-}
-
 fn check(value: u64, least: u64, most: u64) -> Result<u64, Status> {
     (least..=most).contains(&value).then_some(value).ok_or(Status::BadConfig)
 }
@@ -197,9 +208,8 @@ fn boolean(value: u8) -> Result<bool, Status> {
 }
 
 /// Writes the configuration of a QUIC flow with datagrams of 1200 bytes. `size` is `sizeof(struct
-/// fullpipe_config)`: if it is not that of the library, nothing is written, and the result is
-/// FULLPIPE_STATUS_BAD_CONFIG. `seed` is the flow's own: two flows with one seed probe for
-/// bandwidth at the same moments.
+/// fullpipe_config)`; the fields of a newer program that this library does not know are 0. `seed`
+/// is the flow's own: two flows with one seed probe for bandwidth at the same moments.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_config_init(
     config: *mut Config,
@@ -207,8 +217,58 @@ pub unsafe extern "C" fn fullpipe_config_init(
     seed: u64,
 ) -> Status {
     guard(|| {
-        check_size(size)?;
-        // SAFETY: the caller's guarantee for `config`, which is of this version.
-        unsafe { write(config, Config::new(seed)) }
+        versioned::check(config, size)?;
+        // SAFETY: the caller's guarantee for `config`, which is of `size` bytes.
+        unsafe { versioned::fill(config, size, Config::new(size, seed)) };
+        Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_swift(size: usize, values: [u64; 6]) -> Config {
+        let [base, hop, range, endpoint, receiver, hops] = values;
+        Config {
+            swift_base_target: base,
+            swift_hop_delay: hop,
+            swift_flow_scaling_range: range,
+            swift_endpoint_target: endpoint,
+            swift_max_receiver_delay: receiver,
+            swift_hops: hops,
+            initial_cwnd: 55_555,
+            ecn: 1,
+            ..Config::new(size, 9)
+        }
+    }
+
+    /// The memory behind an older struct has other values, which nobody looks at.
+    #[test]
+    fn a_field_that_an_older_program_does_not_have_is_the_default() {
+        let whole = size_of::<Config>();
+        let core = |config: &Config| {
+            // SAFETY: `config` is valid, and as long as its size at least.
+            format!("{:?}", unsafe { Config::read(config) }.expect("a configuration"))
+        };
+        let swift = SwiftOptions::DATA_CENTER;
+        let defaults = [
+            swift.base_target.as_nanos(),
+            swift.hop_delay.as_nanos(),
+            swift.flow_scaling_range.as_nanos(),
+            swift.endpoint_target.as_nanos(),
+            swift.max_receiver_delay.as_nanos(),
+            swift.hops.into(),
+        ];
+        let own = [100_001, 2_002, 300_003, 400_004, 5_005, 66];
+        let mut seen = Vec::new();
+        for fields in 0..=6 {
+            let older = with_swift(Config::FIRST + 8 * fields, own);
+            let values = core::array::from_fn(|i| if i < fields { own[i] } else { defaults[i] });
+            seen.push(core(&older));
+            assert_eq!(seen.last(), Some(&core(&with_swift(whole, values))), "{fields}");
+        }
+        seen.dedup();
+        assert_eq!(seen.len(), 7);
+    }
 }

@@ -1,6 +1,7 @@
 //! Life of a controller, its decisions, and the events that are no ACK.
 
 use core::ffi::{CStr, c_char};
+use core::mem::{offset_of, size_of};
 use core::ptr;
 
 use fullpipe_cc::{Algorithm, Controller, Instant, NotNow, Rate, SendDecision};
@@ -10,6 +11,7 @@ use crate::config::{Config, ack_frequency};
 use crate::handle::{Handle, guard, read, with, write};
 use crate::packet::{MAX_BYTES, Packet};
 use crate::status::Status;
+use crate::versioned::{self, Versioned};
 
 /// The three answers to a transport that wants to send a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,12 +29,31 @@ pub enum SendKind {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct SendAdvice {
+    /// The size of this struct in the library. A program's field beyond it is 0.
+    pub known: usize,
     /// The kind of the answer.
     pub kind: SendKind,
     /// Bytes that may leave at once, for FULLPIPE_SEND_KIND_NOW; else 0.
     pub quantum: u64,
     /// Time of the next send, for FULLPIPE_SEND_KIND_AT; else 0.
     pub at: u64,
+}
+
+impl Versioned for SendAdvice {
+    const FIRST: usize = size_of::<Self>();
+}
+
+const _: () = assert!(offset_of!(SendAdvice, at) + size_of::<u64>() == size_of::<SendAdvice>());
+
+impl From<SendDecision> for SendAdvice {
+    fn from(decision: SendDecision) -> Self {
+        let (kind, quantum, at) = match decision {
+            SendDecision::Now { quantum } => (SendKind::Now, quantum, 0),
+            SendDecision::At(at) => (SendKind::At, 0, at.as_nanos()),
+            SendDecision::CwndLimited => (SendKind::CwndLimited, 0, 0),
+        };
+        Self { known: size_of::<Self>(), kind, quantum, at }
+    }
 }
 
 /// The answer to an application that would send at a higher rate.
@@ -80,6 +101,8 @@ impl From<fullpipe_cc::BandwidthProbe> for BandwidthProbe {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Control {
+    /// The size of this struct in the library. A program's field beyond it is 0.
+    pub known: usize,
     /// Congestion window in bytes.
     pub cwnd: u64,
     /// Bytes in flight.
@@ -90,6 +113,12 @@ pub struct Control {
     /// The largest aggregate in bytes to hand to the network as one.
     pub send_quantum: u64,
 }
+
+impl Versioned for Control {
+    const FIRST: usize = size_of::<Self>();
+}
+
+const _: () = assert!(offset_of!(Control, send_quantum) + size_of::<u64>() == size_of::<Control>());
 
 /// The algorithm of this name.
 ///
@@ -121,7 +150,7 @@ unsafe fn on(cc: *mut Handle, call: impl FnOnce(&mut Controller)) -> Status {
 /// # Safety
 ///
 /// As for [`with`]; `out` is null or a `T` can be written there.
-pub(crate) unsafe fn ask<T: Copy>(
+unsafe fn ask<T: Copy>(
     cc: *mut Handle,
     out: *mut T,
     answer: impl FnOnce(&mut Controller) -> T,
@@ -134,6 +163,29 @@ pub(crate) unsafe fn ask<T: Copy>(
                 return Err(Status::Null);
             }
             write(out, answer(controller))
+        })
+    }
+}
+
+/// Fills the program's struct of `size` bytes at `out` with what `say` says of the controller,
+/// unless a batch is open.
+///
+/// # Safety
+///
+/// As for [`with`]; `out` is null or so many bytes can be written there.
+pub(crate) unsafe fn answer<T: Versioned>(
+    cc: *mut Handle,
+    out: *mut T,
+    size: usize,
+    say: impl FnOnce(&mut Controller) -> T,
+) -> Status {
+    // SAFETY: the caller's guarantee for both.
+    unsafe {
+        with(cc, |handle| {
+            let controller = handle.controller()?;
+            versioned::check(out, size)?;
+            versioned::fill(out, size, say(controller));
+            Ok(())
         })
     }
 }
@@ -169,25 +221,17 @@ pub unsafe extern "C" fn fullpipe_free(cc: *mut Handle) {
     }
 }
 
-/// Tells if a full packet may leave now, and if not, when.
+/// Tells if a full packet may leave now, and if not, when. `size` is `sizeof(struct
+/// fullpipe_send_advice)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fullpipe_can_send(
     cc: *mut Handle,
     now: u64,
     out: *mut SendAdvice,
+    size: usize,
 ) -> Status {
     // SAFETY: the caller's guarantee for both.
-    unsafe {
-        ask(cc, out, |cc| match cc.can_send(Instant::from_nanos(now)) {
-            SendDecision::Now { quantum } => SendAdvice { kind: SendKind::Now, quantum, at: 0 },
-            SendDecision::At(at) => {
-                SendAdvice { kind: SendKind::At, quantum: 0, at: at.as_nanos() }
-            }
-            SendDecision::CwndLimited => {
-                SendAdvice { kind: SendKind::CwndLimited, quantum: 0, at: 0 }
-            }
-        })
-    }
+    unsafe { answer(cc, out, size, |cc| cc.can_send(Instant::from_nanos(now)).into()) }
 }
 
 /// Writes the time at which the pacer allows `bytes` to leave at once: for a transport that waits
@@ -229,15 +273,22 @@ pub unsafe extern "C" fn fullpipe_probe_bandwidth(
     unsafe { ask(cc, out, |cc| cc.probe_bandwidth(Instant::from_nanos(now), target).into()) }
 }
 
-/// Writes the window, the bytes in flight, the pacing rate and the quantum.
+/// Writes the window, the bytes in flight, the pacing rate and the quantum. `size` is `sizeof(struct
+/// fullpipe_control)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fullpipe_get_control(cc: *mut Handle, out: *mut Control) -> Status {
+pub unsafe extern "C" fn fullpipe_get_control(
+    cc: *mut Handle,
+    out: *mut Control,
+    size: usize,
+) -> Status {
+    let none = |rate: Option<Rate>| rate.map_or(FULLPIPE_NONE, Rate::as_bytes_per_sec);
     // SAFETY: the caller's guarantee for both.
     unsafe {
-        ask(cc, out, |cc| Control {
+        answer(cc, out, size, |cc| Control {
+            known: size_of::<Control>(),
             cwnd: cc.cwnd(),
             inflight: cc.inflight(),
-            pacing_rate: cc.pacing_rate().map_or(FULLPIPE_NONE, |rate| rate.as_bytes_per_sec()),
+            pacing_rate: none(cc.pacing_rate()),
             send_quantum: cc.send_quantum(),
         })
     }

@@ -1,12 +1,14 @@
 //! The model of a flow at one moment.
 
 use core::ffi::{CStr, c_char};
+use core::mem::{offset_of, size_of};
 
 use fullpipe_cc::{Controller, Duration, Rate};
 
-use crate::controller::ask;
+use crate::controller::answer;
 use crate::handle::Handle;
 use crate::status::Status;
+use crate::versioned::Versioned;
 use crate::{ALGORITHMS, FULLPIPE_NONE};
 
 /// The state of an algorithm. BBR's states carry the draft's names.
@@ -106,10 +108,13 @@ pub extern "C" fn fullpipe_state_name(state: i32) -> *const c_char {
 }
 
 /// The model of a flow. FULLPIPE_NONE stands for what the algorithm does not have, what is not
-/// measured yet, and what the draft calls infinite.
+/// measured yet, and what the draft calls infinite. An older program may have fewer fields, down to
+/// those before `max_bw`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Info {
+    /// The size of this struct in the library. A program's field beyond it is 0.
+    pub known: usize,
     /// The algorithm's name. The string is static.
     pub algorithm: *const c_char,
     /// The algorithm's state.
@@ -165,6 +170,12 @@ pub struct Info {
     pub cwnd_gain_percent: u32,
 }
 
+impl Versioned for Info {
+    const FIRST: usize = offset_of!(Self, max_bw);
+}
+
+const _: () = assert!(offset_of!(Info, cwnd_gain_percent) + size_of::<u32>() == size_of::<Info>());
+
 impl Info {
     fn of(cc: &Controller) -> Self {
         let snapshot = cc.snapshot();
@@ -175,6 +186,7 @@ impl Info {
         let known = ALGORITHMS.into_iter().find(|known| known.to_bytes() == name);
         let bbr = snapshot.bbr.as_ref();
         Self {
+            known: size_of::<Self>(),
             algorithm: known.unwrap_or(c"other").as_ptr(),
             state: snapshot.state.into(),
             is_cwnd_limited: snapshot.is_cwnd_limited.into(),
@@ -205,9 +217,9 @@ impl Info {
     }
 }
 
-/// Writes the model of the flow.
+/// Writes the model of the flow. `size` is `sizeof(struct fullpipe_info)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fullpipe_get_info(cc: *mut Handle, out: *mut Info) -> Status {
+pub unsafe extern "C" fn fullpipe_get_info(cc: *mut Handle, out: *mut Info, size: usize) -> Status {
     // SAFETY: the caller's guarantee for both.
-    unsafe { ask(cc, out, |cc| Info::of(cc)) }
+    unsafe { answer(cc, out, size, |cc| Info::of(cc)) }
 }

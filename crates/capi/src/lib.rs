@@ -15,8 +15,8 @@
 //! The caller of every function guarantees the same:
 //!
 //! - A pointer is null or points to a valid object of its type, aligned and, where the function
-//!   writes, writable. An object that is only written may be uninitialised. A [`Config`] may be
-//!   that of another version.
+//!   writes, writable. An object that is only written may be uninitialised. A struct of another
+//!   version has as many bytes as its `size` says.
 //! - A string ends with a null byte.
 //! - A controller comes from [`fullpipe_new`] and was not freed.
 //! - No two threads use one controller at the same time.
@@ -30,6 +30,7 @@ mod handle;
 mod info;
 mod packet;
 mod status;
+mod versioned;
 
 use core::ffi::{CStr, c_char};
 use core::ptr;
@@ -69,7 +70,7 @@ pub extern "C" fn fullpipe_algorithm_name(number: usize) -> *const c_char {
 }
 
 /// Returns the version of the library: major * 1000000 + minor * 1000 + patch. Before 1.0 libraries
-/// of one minor version have the same interface.
+/// of one minor version have the same interface, in which structs grow at their ends.
 #[unsafe(no_mangle)]
 pub extern "C" fn fullpipe_version() -> u32 {
     const VERSION: u32 = number(env!("CARGO_PKG_VERSION_MAJOR")) * 1_000_000

@@ -11,7 +11,8 @@ use crate::status::Status;
 pub(crate) const MAX_BYTES: u32 = 131_071;
 
 /// State of a packet. Keep it beside the packet from `fullpipe_on_sent` until the packet is
-/// acknowledged, lost or discarded, and do not change it. It can be copied.
+/// acknowledged, lost or discarded, and do not change it. It can be copied. Its size is the same in
+/// all versions of this interface.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Packet {

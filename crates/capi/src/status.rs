@@ -12,8 +12,7 @@ pub enum Status {
     Null,
     /// No algorithm has this name.
     UnknownAlgorithm,
-    /// A field of the configuration is out of its range, or its `size` is not that of this
-    /// library's struct.
+    /// A field of the configuration is out of its range.
     BadConfig,
     /// An argument is out of its range.
     BadArgument,
@@ -26,10 +25,16 @@ pub enum Status {
     /// A defect of the library. Every further call on the controller except `fullpipe_free` returns
     /// this.
     Panicked,
+    /// The size of a struct is less than that of its first version, above 4096, or no multiple of
+    /// its alignment.
+    BadSize,
+    /// The program's struct is newer than this library, and a field is not 0 that the library does
+    /// not know.
+    UnknownField,
 }
 
 impl Status {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::Ok,
         Self::Null,
         Self::UnknownAlgorithm,
@@ -39,6 +44,8 @@ impl Status {
         Self::BatchOpen,
         Self::NoBatch,
         Self::Panicked,
+        Self::BadSize,
+        Self::UnknownField,
     ];
 
     const fn message(self) -> &'static CStr {
@@ -46,14 +53,14 @@ impl Status {
             Self::Ok => c"no error",
             Self::Null => c"a pointer is NULL",
             Self::UnknownAlgorithm => c"no algorithm has this name",
-            Self::BadConfig => {
-                c"a field of the configuration is out of its range, or its size is another"
-            }
+            Self::BadConfig => c"a field of the configuration is out of its range",
             Self::BadArgument => c"an argument is out of its range",
             Self::BadPacket => c"the packet was not made by fullpipe_on_sent",
             Self::BatchOpen => c"the call is not allowed before fullpipe_ack_finish",
             Self::NoBatch => c"the call is not allowed before fullpipe_ack_begin",
             Self::Panicked => c"the library has a defect, and the controller is unusable",
+            Self::BadSize => c"no version of the struct has this size",
+            Self::UnknownField => c"the program sets a field that this library is too old to know",
         }
     }
 }

@@ -72,8 +72,8 @@ static void print_decisions(void)
 {
     struct fullpipe_control c;
     struct fullpipe_info i;
-    check(fullpipe_get_control(cc, &c), "get_control");
-    check(fullpipe_get_info(cc, &i), "get_info");
+    check(fullpipe_get_control(cc, &c, sizeof c), "get_control");
+    check(fullpipe_get_info(cc, &i, sizeof i), "get_info");
     uint64_t numbers[] = {
         c.cwnd, c.inflight, c.pacing_rate, c.send_quantum, i.is_cwnd_limited, i.app_limited,
         i.wants_ecn, i.full_bw_reached, i.delivered, i.lost, i.srtt, i.latest_rtt, i.ssthresh,
@@ -101,7 +101,7 @@ static enum fullpipe_status event(const char *word, struct fullpipe_config *conf
         return fullpipe_set_algorithm(cc, algorithm, number(), config);
     } else if (!strcmp(word, "can_send")) {
         struct fullpipe_send_advice advice;
-        enum fullpipe_status status = fullpipe_can_send(cc, number(), &advice);
+        enum fullpipe_status status = fullpipe_can_send(cc, number(), &advice, sizeof advice);
         printf("%s %" PRIu64 " %" PRIu64 " ", kinds[advice.kind], advice.quantum, advice.at);
         return status;
     } else if (!strcmp(word, "ready_at")) {

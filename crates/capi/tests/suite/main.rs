@@ -6,3 +6,4 @@ mod installed;
 mod c_programs;
 mod header;
 mod misuse;
+mod versions;

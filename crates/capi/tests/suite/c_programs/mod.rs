@@ -1,5 +1,5 @@
-//! C programs against the installed library, static and shared: the example, and one that replays a
-//! trace.
+//! C programs against the installed library, static and shared: the example, one that replays a
+//! trace, and one that is built with the headers of other versions.
 
 mod replay;
 
@@ -54,5 +54,46 @@ fn a_trace_gives_the_same_decisions_in_c_and_in_rust() {
             }
             assert_eq!(said.len(), trace.decisions.len(), "{algorithm}: a line is missing");
         }
+    }
+}
+
+/// The header before a struct got its fields from `field` on.
+fn older(header: &str, name: &str, field: &str) -> String {
+    let (before, rest) = header.split_once(&format!("struct {name} {{\n")).expect("the struct");
+    let (fields, after) = rest.split_once("\n};\n").expect("its end");
+    let (kept, _) = fields.split_once(&format!(" {field};")).expect("the field");
+    let (kept, _) = kept.rsplit_once("\n").expect("its line");
+    format!("{before}struct {name} {{\n{kept}\n}};\n{after}")
+}
+
+/// The header with another field at the end of a struct.
+fn newer(header: &str, name: &str) -> String {
+    let (before, rest) = header.split_once(&format!("struct {name} {{\n")).expect("the struct");
+    let (fields, after) = rest.split_once("\n};\n").expect("its end");
+    format!("{before}struct {name} {{\n{fields}\n    uint64_t more;\n}};\n{after}")
+}
+
+#[test]
+fn programs_of_older_and_newer_headers_run_with_this_library() {
+    let installed = Installed::new();
+    let header = installed.path().join("include/fullpipe.h");
+    let present = fs::read_to_string(&header).expect("the header");
+    let first = older(&present, "fullpipe_config", "swift_base_target");
+    let first = older(&first, "fullpipe_info", "max_bw");
+    let structs = ["fullpipe_config", "fullpipe_info", "fullpipe_control", "fullpipe_send_advice"];
+    let next = structs.iter().fold(present.clone(), |header, name| newer(&header, name));
+    let next = next.replace("#define FULLPIPE_H\n", "#define FULLPIPE_H\n#define NEWER\n");
+    for linkage in [Linkage::Static, Linkage::Shared] {
+        let output = |text: &str| {
+            fs::write(&header, text).expect("a header");
+            run(&installed.compile("tests/versions.c", linkage), &[], None)
+        };
+        let said = succeeded(output(&present));
+        assert_eq!(said.lines().count(), 2_000);
+        assert!(succeeded(output(&first)) == said, "{linkage:?}: an older program does otherwise");
+        let newer = output(&next);
+        let error = String::from_utf8_lossy(&newer.stderr).into_owned();
+        assert!(succeeded(newer) == said, "{linkage:?}: a newer program does otherwise");
+        assert_eq!(error, "the program sets a field that this library is too old to know\n");
     }
 }

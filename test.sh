@@ -5,6 +5,8 @@
 #   ./test.sh          # formatting, these tests, the examples in the documentation, and a test in real time of
 #                      # each feature
 #   ./test.sh features # lints of the crates' features one at a time, and of the smaller workspaces
+#   ./test.sh release  # the packages of the published crates, each with the oldest Rust that it needs, and the core
+#                      # without an operating system
 #   ./test.sh --long   # what takes longer or needs more, beside ./test.sh: all tests in real time, other
 #                      # programs and stacks, the kernel program, more generated cases, mutants of the core, the
 #                      # Python package, the page in the browser, TCP on a board, packages, the oldest Rust
@@ -20,9 +22,9 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 case "${1:-}" in
-    "" | fast | features | --long) lane=${1:-all} ;;
+    "" | fast | features | release | --long) lane=${1:-all} ;;
     *)
-        echo "test.sh: '$1' is no option; write ./test.sh, and fast, features or --long behind it" >&2
+        echo "test.sh: '$1' is no option; write ./test.sh, and fast, features, release or --long behind it" >&2
         exit 2
         ;;
 esac
@@ -137,8 +139,9 @@ aioquic() {
 
 # --- --long --------------------------------------------------------------------------------------------------------
 
-# The poll loop of crates/tcp/board, for a Cortex-M4.
+# The poll loop of crates/tcp/board, for a Cortex-M4. The core alone is built for WebAssembly too.
 bare=thumbv7em-none-eabi
+wasm=wasm32-unknown-unknown
 
 # Whether what crates/bpf/build takes is new enough.
 new_clang() {
@@ -168,11 +171,12 @@ features_alone() {
 
 no_operating_system() {
     say "the crates that need no operating system"
-    if has rustup && rustup target add "$bare"; then
-        cargo build "${release[@]}" -p fullpipe-cc --features serde,defmt --target "$bare"
+    if has rustup && rustup target add "$bare" "$wasm"; then
+        cargo build "${release[@]}" -p fullpipe-cc --all-features --target "$bare"
+        cargo build "${release[@]}" -p fullpipe-cc --all-features --target "$wasm"
         cargo build "${release[@]}" -p fullpipe-tcp --features interface --target "$bare"
     else
-        echo "not run: rustup could not add $bare"
+        echo "not run: rustup could not add $bare and $wasm"
     fi
 }
 
@@ -397,7 +401,7 @@ run_long() {
 
 # --- the lanes -----------------------------------------------------------------------------------------------------
 
-need_nextest
+case "$lane" in features | release) ;; *) need_nextest ;; esac
 case "$lane" in
     fast)
         formatting
@@ -416,6 +420,11 @@ case "$lane" in
         ;;
     features)
         features_alone
+        exit
+        ;;
+    release)
+        no_operating_system
+        packages
         exit
         ;;
     --long)

@@ -288,7 +288,8 @@ packages() {
     mkdir "$alone"
     printf '[workspace]\nresolver = "3"\nmembers = ["fullpipe-*"]\n[patch.crates-io]\n' >"$alone/Cargo.toml"
     for archive in "$target"/package/*.crate; do
-        tar -xzf "$archive" -C "$alone"
+        # With the time of now: in the archive all files have the same, and look as if they were checked.
+        tar -xzmf "$archive" -C "$alone"
         archive=$(basename "$archive" .crate)
         echo "${archive%-*} = { path = \"$archive\" }" >>"$alone/Cargo.toml"
     done

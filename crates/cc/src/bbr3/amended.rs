@@ -173,7 +173,7 @@ impl<F: Flavour> Bbr3<F> {
     /// Notes the RTT of each ACK where an amendment asks for it later.
     #[inline]
     pub(super) fn note_rtt(&mut self, conn: &Conn, rs: &RateSample) {
-        let (state, min_rtt) = (self.state, self.min_rtt);
+        let (state, min_rtt) = (self.state, self.rtt.min);
         let Some(amended) = F::amended_mut(&mut self.own) else { return };
         // A single long RTT may be a delayed ACK.
         if !amended.has_seen_queue() {
@@ -190,7 +190,7 @@ impl<F: Flavour> Bbr3<F> {
             }
             _ => is_short(rs.rtt, min_rtt),
         };
-        if rs.rtt < self.probe_rtt_min_delay {
+        if rs.rtt < self.rtt.probe_min_delay {
             self.put_off_probe_rtt(conn, rs.now);
         }
         // ProbeRTT only when needed: this sample is what ProbeRTT would find.
@@ -206,9 +206,9 @@ impl<F: Flavour> Bbr3<F> {
     /// it is short.
     #[inline]
     fn note_rtt_without_queue(&mut self, conn: &Conn, rs: &RateSample) -> bool {
-        let (state, min_rtt) = (self.state, self.min_rtt);
+        let (state, min_rtt) = (self.state, self.rtt.min);
         let Some(amended) = F::amended_mut(&mut self.own) else { return false };
-        if self.round_start {
+        if self.round.start {
             let rtts = Rtts { min: min_rtt, shortest: conn.sampler.min_rtt() };
             self.is_model_new |= amended.end_round(state, &rtts);
         }
@@ -220,7 +220,7 @@ impl<F: Flavour> Bbr3<F> {
     fn note_rtt_of_cruise(&mut self, conn: &Conn, rs: &RateSample) -> bool {
         let is_short = self.note_rtt_without_queue(conn, rs);
         let Some(amended) = F::amended_mut(&mut self.own) else { return false };
-        let is_least = self.round_start || rs.rtt < amended.least_rtt;
+        let is_least = self.round.start || rs.rtt < amended.least_rtt;
         if is_least {
             amended.least_rtt = rs.rtt;
         }
@@ -253,7 +253,7 @@ impl<F: Flavour> Bbr3<F> {
     /// True if the bandwidth that this cycle measured is that of the cycle before, less at most
     /// 1/256: nothing was lost, and no other flow took a part of the link.
     fn delivers_what_it_estimates(&self) -> bool {
-        let [before, now] = self.max_bw_filter.map(Rate::as_bytes_per_sec);
+        let [before, now] = self.bandwidth.filter.map(Rate::as_bytes_per_sec);
         now >= before - (before >> DELIVERED_SHIFT)
     }
 
@@ -302,7 +302,7 @@ impl<F: Flavour> Bbr3<F> {
     /// Few packets say little, and CRUISE may have been cut short. Where no queue was ever seen,
     /// the buffer may be too short for one, and losses without a queue are congestion.
     pub(super) fn end_cruise_for_amendments(&mut self, conn: &Conn) {
-        let (min_rtt, state) = (self.min_rtt, self.state);
+        let (min_rtt, state) = (self.rtt.min, self.state);
         let Some(amended) = F::amended_mut(&mut self.own) else { return };
         amended.has_reached_target = false;
         amended.rounds = 0;
@@ -339,20 +339,19 @@ impl<F: Flavour> Bbr3<F> {
     /// flow, which even the rates out. Probes of 1.25 make the estimates at most a quarter too
     /// large: where less than LEAST_DELIVERED is delivered, the link itself is slower for a time.
     pub(super) fn take_bandwidth_of_cruise(&mut self, conn: &Conn, rs: &RateSample) {
-        let min_rtt = self.min_rtt;
+        let min_rtt = self.rtt.min;
         let is_shared = self
             .amended(Amendment::BandwidthOfCruise)
             .is_some_and(|amended| is_queueing(amended.least_rtt, min_rtt, QUEUE_SHIFT));
-        let delivered = self.bw_latest.min(self.max_bw);
+        let delivered = self.loss_round.bw_latest.min(self.bandwidth.max);
         if is_shared
             && self.state == State::ProbeBwCruise
             && !rs.is_app_limited
             && !self.is_below_least_window(conn)
             && delivered > Rate::ZERO
-            && delivered >= LEAST_DELIVERED.of_rate(self.max_bw)
+            && delivered >= LEAST_DELIVERED.of_rate(self.bandwidth.max)
         {
-            self.max_bw_filter = [delivered, Rate::ZERO];
-            self.max_bw = delivered;
+            self.bandwidth.restart_filter(delivered);
             // The room for packets whose ACK waits follows the maximum, also where BBR.bw stays.
             self.is_model_new = true;
         }
@@ -375,7 +374,7 @@ impl<F: Flavour> Bbr3<F> {
     /// short buffer loses far more.
     pub(super) fn is_loss_of_path_in_startup(&self, rs: &RateSample) -> bool {
         self.amended(Amendment::BaselineLoss).is_some()
-            && is_short(rs.rtt, self.min_rtt)
+            && is_short(rs.rtt, self.rtt.min)
             && rs.lost <= F::P.loss_thresh.plus(BASELINE_LOSS_MAX).of(rs.tx_in_flight)
     }
 
@@ -398,8 +397,10 @@ impl<F: Flavour> Bbr3<F> {
     /// and with it only the queue. Where
     /// BBR.MinPipeCwnd keeps a queue by itself, a queue says nothing.
     pub(super) fn is_up_at_target(&mut self, conn: &Conn, rs: &RateSample) -> bool {
-        let reached = rs.prior_inflight.saturating_add(conn.smss) >= UP_TARGET.of(self.bdp);
-        let (min_rtt, plateau, round_start) = (self.min_rtt, self.full_bw_count, self.round_start);
+        let reached =
+            rs.prior_inflight.saturating_add(conn.smss) >= UP_TARGET.of(self.bandwidth.bdp);
+        let (min_rtt, plateau, round_start) =
+            (self.rtt.min, self.full_pipe.count, self.round.start);
         let is_below_least_window = self.is_below_least_window(conn);
         F::amended_mut(&mut self.own).is_some_and(|amended| {
             amended.has_reached_target |= reached;
@@ -422,8 +423,8 @@ impl<F: Flavour> Bbr3<F> {
         (self.state == State::ProbeBwCruise
             && self.amended(Amendment::SmallerCruiseWindow).is_some())
         .then(|| {
-            let most = self.bdp_multiple(conn, self.bw, CRUISE_CWND_GAIN_MAX);
-            let window = self.bdp_multiple(conn, self.bw, CRUISE_CWND_GAIN);
+            let most = self.bdp_multiple(conn, self.bandwidth.bw, CRUISE_CWND_GAIN_MAX);
+            let window = self.bdp_multiple(conn, self.bandwidth.bw, CRUISE_CWND_GAIN);
             window.saturating_add(CRUISE_PACKETS * conn.smss).min(most)
         })
     }
@@ -431,7 +432,7 @@ impl<F: Flavour> Bbr3<F> {
     /// True if the path holds less than BBR.MinPipeCwnd: then this window keeps a queue by itself,
     /// in ProbeRTT as well, and a queue says nothing of other flows.
     fn is_below_least_window(&self, conn: &Conn) -> bool {
-        self.max_bw.bytes_in(conn.sampler.min_rtt()) <= self.min_pipe_cwnd(conn)
+        self.bandwidth.max.bytes_in(conn.sampler.min_rtt()) <= self.min_pipe_cwnd(conn)
     }
 
     /// A ProbeRTT ends. The rounds that ended in it say if the path is quiet, because this flow
@@ -466,8 +467,8 @@ impl<F: Flavour> Bbr3<F> {
     /// before its queue.
     pub(super) fn probe_wait_base(&self) -> Duration {
         match self.amended(Amendment::TimersInRoundTrips) {
-            Some(_) if self.min_rtt != Duration::MAX => {
-                PROBE_WAIT_BASE.max(self.min_rtt.times(PROBE_WAIT_ROUNDS))
+            Some(_) if self.rtt.min != Duration::MAX => {
+                PROBE_WAIT_BASE.max(self.rtt.min.times(PROBE_WAIT_ROUNDS))
             }
             _ => PROBE_WAIT_BASE,
         }

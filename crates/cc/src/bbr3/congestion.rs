@@ -10,26 +10,6 @@ use crate::snapshot::State;
 use crate::units::Rate;
 
 impl<F: Flavour> Bbr3<F> {
-    /// UpdateLatestDeliverySignals(), near the start of an ACK. Only samples with a rate count.
-    pub(super) fn update_latest_delivery_signals(&mut self, conn: &Conn, rs: &RateSample) {
-        if rs.delivery_rate > Rate::ZERO {
-            self.bw_latest = self.bw_latest.max(rs.delivery_rate);
-            self.inflight_latest = self.inflight_latest.max(rs.delivered);
-        }
-        self.loss_round_start = rs.prior_delivered >= self.loss_round_delivered;
-        if self.loss_round_start {
-            self.loss_round_delivered = conn.sampler.delivered;
-        }
-    }
-
-    /// AdvanceLatestDeliverySignals(), near the end of an ACK.
-    pub(super) fn advance_latest_delivery_signals(&mut self, rs: &RateSample) {
-        if self.loss_round_start {
-            self.bw_latest = rs.delivery_rate;
-            self.inflight_latest = rs.delivered;
-        }
-    }
-
     /// ResetCongestionSignals(). Linux forgets the marks of the round as well.
     pub(super) fn reset_congestion_signals(&mut self) {
         if F::P.answers_ecn
@@ -37,17 +17,15 @@ impl<F: Flavour> Bbr3<F> {
         {
             ecn.is_in_round = false;
         }
-        self.is_loss_in_round = false;
-        self.bw_latest = Rate::ZERO;
-        self.inflight_latest = 0;
+        self.loss_round.reset_signals();
     }
 
     /// UpdateCongestionSignals(): once a loss round the short-term bounds follow the losses.
     pub(super) fn update_congestion_signals(&mut self, conn: &Conn, rs: &RateSample) {
         self.update_max_bw(conn, rs);
-        if self.loss_round_start {
+        if self.loss_round.start {
             self.adapt_lower_bounds_from_congestion(conn, rs);
-            self.is_loss_in_round = false;
+            self.loss_round.has_loss = false;
             if let Some(ecn) = F::ecn_mut(&mut self.own) {
                 ecn.is_in_round = false;
             }
@@ -72,44 +50,23 @@ impl<F: Flavour> Bbr3<F> {
             return;
         }
         let ecn_bound = if self.answers_ecn() { self.ecn_lower_bound(conn) } else { INFINITE };
-        if self.is_loss_in_round && !self.is_small_loss(conn, rs) {
+        if self.loss_round.has_loss && !self.is_small_loss(conn, rs) {
             self.loss_lower_bounds(conn);
         }
-        self.inflight_shortterm = self.inflight_shortterm.min(ecn_bound);
+        self.bounds.inflight_shortterm = self.bounds.inflight_shortterm.min(ecn_bound);
     }
 
-    /// InitLowerBounds() and LossLowerBounds().
+    /// LossLowerBounds().
     fn loss_lower_bounds(&mut self, conn: &Conn) {
-        if self.bw_shortterm == Rate::MAX {
-            self.bw_shortterm = self.max_bw;
-        }
-        if self.inflight_shortterm == INFINITE {
-            self.inflight_shortterm = conn.cwnd;
-        }
-        let mut delivered = self.bw_latest;
+        self.bounds.init_lower(self.bandwidth.max, conn.cwnd);
+        let mut delivered = self.loss_round.bw_latest;
         if F::P.bw_shortterm_knows_margin {
-            let without_margin = PACING_MARGIN.divide_rate(self.bw_latest);
-            delivered = delivered.max(without_margin.min(self.bw_shortterm));
+            let without_margin = PACING_MARGIN.divide_rate(self.loss_round.bw_latest);
+            delivered = delivered.max(without_margin.min(self.bounds.bw_shortterm));
         }
-        self.bw_shortterm = delivered.max(F::P.beta.of_rate(self.bw_shortterm));
-        let cut = Self::packets_down(conn, F::P.beta.of(self.inflight_shortterm));
-        self.inflight_shortterm = self.inflight_latest.max(cut);
-    }
-
-    /// ResetShortTermModel().
-    pub(super) fn reset_short_term_model(&mut self) {
-        self.bw_shortterm = Rate::MAX;
-        self.inflight_shortterm = INFINITE;
-    }
-
-    /// NoteLoss(), "Probing for Bandwidth In ProbeBW". The state was saved when the episode began,
-    /// once: the pseudo-code saves it at the first loss of every round, and the second round would
-    /// wipe undo_state and save bounds that the first had cut.
-    fn note_loss(&mut self, conn: &Conn) {
-        if !self.is_loss_in_round {
-            self.loss_round_delivered = conn.sampler.delivered;
-        }
-        self.is_loss_in_round = true;
+        self.bounds.bw_shortterm = delivered.max(F::P.beta.of_rate(self.bounds.bw_shortterm));
+        let cut = Self::packets_down(conn, F::P.beta.of(self.bounds.inflight_shortterm));
+        self.bounds.inflight_shortterm = self.loss_round.inflight_latest.max(cut);
     }
 
     /// HandleLostPacket(), "Probing for Bandwidth In ProbeBW", for one packet: finds where the
@@ -117,17 +74,14 @@ impl<F: Flavour> Bbr3<F> {
     /// so that the order of the caller's words does not matter.
     pub(super) fn handle_lost_packet(&mut self, conn: &Conn, packet: &PacketState) {
         if !F::P.counts_loss_reports {
-            if !self.last_lost.is_some_and(|last| packet.index().continues(last)) {
-                self.loss_events_in_round = self.loss_events_in_round.saturating_add(1);
-            }
-            self.last_lost = Some(packet.index());
+            self.loss_round.count_range(packet.index());
         }
-        if !self.is_bw_probe_sample || self.too_high.is_some() {
+        if !self.probe.is_sample || self.loss_round.too_high.is_some() {
             return; // no packet of a probe, or the probe was judged already
         }
         let lost = conn.sampler.lost_since(packet);
         if self.is_inflight_too_high(conn, lost, packet.tx_in_flight()) {
-            self.too_high = Some(TooHigh {
+            self.loss_round.too_high = Some(TooHigh {
                 inflight: self.inflight_at_loss(conn, packet, lost),
                 is_app_limited: packet.is_app_limited(),
             });
@@ -158,18 +112,18 @@ impl<F: Flavour> Bbr3<F> {
                 return; // what else marks ask for waits for the ACK
             }
         }
-        self.note_loss(conn);
+        self.loss_round.note(conn.sampler.delivered);
         if F::P.counts_loss_reports {
-            self.loss_events_in_round = self.loss_events_in_round.saturating_add(1);
+            self.loss_round.count_event();
         }
         // The draft leaves ECN's response open, and wants CE to be congestion: marks count as lost
         // volume, and are judged by the sample of the ACK that brought them.
         let marked = marks.map(|marks| marks.sample).filter(|rs| {
-            !self.answers_ecn() && self.is_bw_probe_sample && self.is_loss_too_high(conn, rs)
+            !self.answers_ecn() && self.probe.is_sample && self.is_loss_too_high(conn, rs)
         });
         let marked = marked
             .map(|rs| TooHigh { inflight: rs.tx_in_flight, is_app_limited: rs.is_app_limited });
-        if let Some(rs) = self.too_high.take().or(marked) {
+        if let Some(rs) = self.loss_round.too_high.take().or(marked) {
             self.handle_inflight_too_high(conn, rs, congestion.now);
         }
     }
@@ -184,31 +138,15 @@ impl<F: Flavour> Bbr3<F> {
     #[cold]
     pub(super) fn enter_rto(&mut self, conn: &mut Conn) {
         self.save_cwnd(conn);
-        self.reset_full_bw();
-        self.loss_events_in_round = 0;
+        self.full_pipe.reset(Rate::ZERO);
+        self.loss_round.events = 0;
         if F::P.rto_keeps_inflight_shortterm
             && !self.is_probing_bw()
-            && self.inflight_shortterm == INFINITE
+            && self.bounds.inflight_shortterm == INFINITE
         {
-            self.inflight_shortterm = self.prior_cwnd;
+            self.bounds.inflight_shortterm = self.control.prior_cwnd;
         }
         conn.cwnd = conn.inflight.saturating_add(conn.smss);
-    }
-
-    /// SaveStateUponLoss(), "Saving State Upon Loss Recovery".
-    pub(super) fn save_state_upon_loss(&mut self) {
-        self.undo_state = None;
-        self.undo_bw_shortterm = self.bw_shortterm;
-        self.undo_inflight_shortterm = self.inflight_shortterm;
-        self.undo_inflight_longterm = self.inflight_longterm;
-    }
-
-    /// The response to the losses of this episode stands, whether they were spurious or not.
-    pub(super) fn forget_undo(&mut self) {
-        self.undo_state = None;
-        self.undo_bw_shortterm = Rate::ZERO;
-        self.undo_inflight_shortterm = 0;
-        self.undo_inflight_longterm = 0;
     }
 
     /// HandleSpuriousLossDetection(), "Handling a Spurious Loss Recovery".
@@ -220,20 +158,18 @@ impl<F: Flavour> Bbr3<F> {
     /// losses would cost is little: neither Startup nor UP lowers its rate for a loss.
     pub(super) fn handle_spurious_loss_detection(&mut self, conn: &mut Conn) {
         self.restore_cwnd(conn);
-        self.is_loss_in_round = false;
-        self.loss_events_in_round = 0;
-        if self.undo_state.is_some() {
-            self.reset_full_bw();
+        self.loss_round.has_loss = false;
+        self.loss_round.events = 0;
+        if self.undo.state.is_some() {
+            self.full_pipe.reset(Rate::ZERO);
         }
-        self.bw_shortterm = self.bw_shortterm.max(self.undo_bw_shortterm);
-        self.inflight_shortterm = self.inflight_shortterm.max(self.undo_inflight_shortterm);
-        self.inflight_longterm = self.inflight_longterm.max(self.undo_inflight_longterm);
+        self.bounds.raise_to(&self.undo.bounds);
         if !F::P.undo_restores_state {
             return; // Linux: window and bounds come back, the state machine goes on
         }
-        match self.undo_state.take() {
+        match self.undo.state.take() {
             Some(State::Startup) if self.state != State::Startup => {
-                self.full_bw_reached = false;
+                self.full_pipe.reached = false;
                 if self.state != State::ProbeRtt {
                     self.enter_startup();
                 }

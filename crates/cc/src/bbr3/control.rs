@@ -6,11 +6,36 @@ use super::params::{
     EXTRA_ACKED_TIME, ExtraAckedFilter, Flavour, NOMINAL_RTT, PACING_MARGIN, QUANTUM_HALVING,
     QUANTUM_TIME, TCP_OFFLOAD_QUANTA,
 };
-use crate::config::Transport;
+use crate::config::{StartupGains, Transport};
 use crate::conn::{Conn, INFINITE, MAX_QUANTUM};
 use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::{Duration, Gain, Rate};
+
+/// The gains of the state, and what follows from the model.
+#[derive(Clone, Debug)]
+pub(super) struct Control {
+    /// BBR.pacing_gain and BBR.cwnd_gain.
+    pub(super) pacing_gain: Gain,
+    pub(super) cwnd_gain: Gain,
+    pub(super) startup_gains: StartupGains,
+    /// BBR.max_inflight.
+    pub(super) max_inflight: u64,
+    /// BBR.prior_cwnd.
+    pub(super) prior_cwnd: u64,
+}
+
+impl Control {
+    pub(super) const fn new(startup_gains: StartupGains, max_inflight: u64) -> Self {
+        Self {
+            pacing_gain: Gain::ONE,
+            cwnd_gain: Gain::ONE,
+            startup_gains,
+            max_inflight,
+            prior_cwnd: 0,
+        }
+    }
+}
 
 impl<F: Flavour> Bbr3<F> {
     /// A volume in whole packets, rounded down, where the flavour counts packets.
@@ -29,7 +54,7 @@ impl<F: Flavour> Bbr3<F> {
     pub(super) fn init_pacing_rate(&mut self, conn: &mut Conn) {
         let rtt = conn.srtt().unwrap_or(NOMINAL_RTT);
         let nominal_bandwidth = Rate::from_volume(conn.initial_cwnd, rtt);
-        let rate = self.startup_gains.pacing.of_rate(nominal_bandwidth);
+        let rate = self.control.startup_gains.pacing.of_rate(nominal_bandwidth);
         let rate = if F::P.begins_with_margin { PACING_MARGIN.of_rate(rate) } else { rate };
         conn.set_pacing_rate(Self::at_least_a_packet_per_second(conn, rate));
     }
@@ -37,8 +62,8 @@ impl<F: Flavour> Bbr3<F> {
     /// SetPacingRateWithGain(), "Pacing Rate: C.pacing_rate". Until the pipe was full once the rate
     /// only rises. Without an estimate there is nothing to set it to: a rate of 0 would never end.
     pub(super) fn set_pacing_rate_with_gain(&mut self, conn: &mut Conn, pacing_gain: Gain) {
-        let rate = self.pacing_margin().of_rate(pacing_gain.of_rate(self.bw));
-        if rate > Rate::ZERO && (self.full_bw_reached || rate > conn.pacing_rate) {
+        let rate = self.pacing_margin().of_rate(pacing_gain.of_rate(self.bandwidth.bw));
+        if rate > Rate::ZERO && (self.full_pipe.reached || rate > conn.pacing_rate) {
             let rate = rate.min(self.swift_rate(conn));
             conn.set_pacing_rate(Self::at_least_a_packet_per_second(conn, rate));
         }
@@ -68,7 +93,7 @@ impl<F: Flavour> Bbr3<F> {
     /// a new model.
     #[cold]
     pub(super) fn renew_what_changed(&mut self, conn: &mut Conn, rs: &RateSample) {
-        self.advance_latest_delivery_signals(rs);
+        self.loss_round.advance_latest(rs);
         if self.is_model_new {
             self.renew_control_parameters(conn);
         }
@@ -81,24 +106,24 @@ impl<F: Flavour> Bbr3<F> {
         self.set_send_quantum(conn);
         self.update_max_inflight(conn);
         // Until the pipe was full once, the rate does not follow the model downwards.
-        self.is_model_new = !self.full_bw_reached;
+        self.is_model_new = !self.full_pipe.reached;
     }
 
     /// For a debug assertion: whether making the control parameters anew would change none.
     pub(super) fn control_parameters_are_current(&self, conn: &Conn) -> bool {
         let (mut bbr, mut renewed) = (self.clone(), conn.clone());
         bbr.renew_control_parameters(&mut renewed);
-        (renewed.pacing_rate, renewed.send_quantum, bbr.max_inflight)
-            == (conn.pacing_rate, conn.send_quantum, self.max_inflight)
+        (renewed.pacing_rate, renewed.send_quantum, bbr.control.max_inflight)
+            == (conn.pacing_rate, conn.send_quantum, self.control.max_inflight)
     }
 
     /// SetPacingRate(), "Pacing Rate: C.pacing_rate".
     fn set_pacing_rate(&mut self, conn: &mut Conn) {
-        if !self.has_seen_rtt && conn.srtt().is_some() {
-            self.has_seen_rtt = true;
+        if !self.rtt.is_measured && conn.srtt().is_some() {
+            self.rtt.is_measured = true;
             self.init_pacing_rate(conn);
         }
-        self.set_pacing_rate_with_gain(conn, self.pacing_gain);
+        self.set_pacing_rate_with_gain(conn, self.control.pacing_gain);
     }
 
     /// SetSendQuantum(), "Send Quantum: C.send_quantum".
@@ -107,7 +132,7 @@ impl<F: Flavour> Bbr3<F> {
     /// fills a short and fast path, and hurt a long one. Its millisecond is 1/1024 s.
     fn set_send_quantum(&mut self, conn: &mut Conn) {
         let quantum = if F::P.quantum_from_min_rtt {
-            let halvings = (self.min_rtt.as_nanos() / QUANTUM_HALVING.as_nanos()).min(63);
+            let halvings = (self.rtt.min.as_nanos() / QUANTUM_HALVING.as_nanos()).min(63);
             (conn.pacing_rate.as_bytes_per_sec() >> 10) + (MAX_QUANTUM >> halvings)
         } else {
             conn.pacing_rate.bytes_in(QUANTUM_TIME.min(self.quantum_time_for_swift()))
@@ -121,16 +146,20 @@ impl<F: Flavour> Bbr3<F> {
     /// Linux rounds it up to a packet: rounded down, the window would deliver less than the
     /// estimate, and the next estimate would be lower.
     pub(super) fn bdp_multiple(&self, conn: &Conn, bw: Rate, gain: Gain) -> u64 {
-        if self.min_rtt == Duration::MAX {
+        if self.rtt.min == Duration::MAX {
             return conn.initial_cwnd;
         }
-        Self::packets_up(conn, gain.of(bw.bytes_in(self.min_rtt)))
+        Self::packets_up(conn, gain.of(bw.bytes_in(self.rtt.min)))
     }
 
     /// The product of the estimates: BDPMultiple(BBR.bw, 1).
     pub(super) fn estimated_bdp(&self, conn: &Conn) -> u64 {
-        debug_assert_eq!(self.bdp, self.bdp_multiple(conn, self.bw, Gain::ONE), "not current");
-        self.bdp
+        debug_assert_eq!(
+            self.bandwidth.bdp,
+            self.bdp_multiple(conn, self.bandwidth.bw, Gain::ONE),
+            "not current"
+        );
+        self.bandwidth.bdp
     }
 
     /// QuantizationBudget(), "Computing BBR.max_inflight", with UpdateOffloadBudget() of
@@ -140,7 +169,7 @@ impl<F: Flavour> Bbr3<F> {
             Transport::Quic => 1,
             Transport::Tcp => TCP_OFFLOAD_QUANTA,
         };
-        let delayed = conn.unacknowledged_by_delay(self.max_bw);
+        let delayed = conn.unacknowledged_by_delay(self.bandwidth.max);
         let offload_budget = (quanta * conn.send_quantum).saturating_add(delayed);
         let cap = inflight_cap.max(offload_budget).max(self.min_pipe_cwnd(conn));
         if self.state == State::ProbeBwUp { cap.saturating_add(2 * conn.smss) } else { cap }
@@ -155,39 +184,40 @@ impl<F: Flavour> Bbr3<F> {
     /// UpdateMaxInflight(), "Computing BBR.max_inflight".
     fn update_max_inflight(&mut self, conn: &Conn) {
         let cap = self.inflight_of_cruise(conn);
-        let cap = cap.unwrap_or_else(|| self.bdp_multiple(conn, self.bw, self.cwnd_gain));
+        let cap = cap
+            .unwrap_or_else(|| self.bdp_multiple(conn, self.bandwidth.bw, self.control.cwnd_gain));
         let extra_acked = match F::P.extra_acked_filter {
-            ExtraAckedFilter::Rounds => self.extra_acked,
+            ExtraAckedFilter::Rounds => self.aggregation.extra_acked,
             // Linux: aggregation explains 100 ms of data, no more.
             ExtraAckedFilter::TwoBuckets { .. } => {
-                let most = Self::packets_down(conn, self.bw.bytes_in(EXTRA_ACKED_TIME));
-                Self::packets_up(conn, self.extra_acked).min(most)
+                let most = Self::packets_down(conn, self.bandwidth.bw.bytes_in(EXTRA_ACKED_TIME));
+                Self::packets_up(conn, self.aggregation.extra_acked).min(most)
             }
         };
         let cap = cap.saturating_add(extra_acked).saturating_add(self.volume_at_receiver());
-        self.max_inflight = self.quantization_budget(conn, cap);
+        self.control.max_inflight = self.quantization_budget(conn, cap);
     }
 
     /// SaveCwnd(), "Modulating cwnd in Loss Recovery".
     pub(super) fn save_cwnd(&mut self, conn: &Conn) {
-        self.prior_cwnd = if !conn.in_recovery() && self.state != State::ProbeRtt {
+        self.control.prior_cwnd = if !conn.in_recovery() && self.state != State::ProbeRtt {
             conn.cwnd
         } else {
-            self.prior_cwnd.max(conn.cwnd)
+            self.control.prior_cwnd.max(conn.cwnd)
         };
     }
 
     /// RestoreCwnd(), "Modulating cwnd in Loss Recovery".
     pub(super) fn restore_cwnd(&mut self, conn: &mut Conn) {
-        conn.cwnd = conn.cwnd.max(self.prior_cwnd);
+        conn.cwnd = conn.cwnd.max(self.control.prior_cwnd);
     }
 
     /// SetCwnd(), "cwnd Adjustment Mechanism", but for max_inflight, with BoundCwndForProbeRTT() of
     /// "Modulating cwnd in ProbeRTT".
     pub(super) fn set_cwnd(&mut self, conn: &mut Conn, rs: &RateSample) {
-        if self.full_bw_reached {
-            conn.cwnd = conn.cwnd.saturating_add(rs.newly_acked).min(self.max_inflight);
-        } else if conn.cwnd < self.max_inflight || Self::is_at_the_start(conn) {
+        if self.full_pipe.reached {
+            conn.cwnd = conn.cwnd.saturating_add(rs.newly_acked).min(self.control.max_inflight);
+        } else if conn.cwnd < self.control.max_inflight || Self::is_at_the_start(conn) {
             conn.cwnd = conn.cwnd.saturating_add(rs.newly_acked);
         }
         conn.cwnd = conn.cwnd.max(self.min_pipe_cwnd(conn));
@@ -195,7 +225,7 @@ impl<F: Flavour> Bbr3<F> {
             self.bound_cwnd_for_probe_rtt(conn);
         }
         // A path without loss has no bounds.
-        if self.inflight_longterm.min(self.inflight_shortterm) != INFINITE {
+        if self.bounds.inflight() != INFINITE {
             self.bound_cwnd_for_model(conn);
         }
         self.bound_cwnd_for_swift(conn);
@@ -227,9 +257,9 @@ impl<F: Flavour> Bbr3<F> {
             State::ProbeRtt | State::ProbeBwCruise => self.inflight_with_headroom(conn),
             State::Drain if F::P.drain_ignores_bounds => INFINITE,
             // Startup has none.
-            _ => self.inflight_longterm,
+            _ => self.bounds.inflight_longterm,
         };
-        let cap = cap.min(self.inflight_shortterm).max(self.min_pipe_cwnd(conn));
+        let cap = cap.min(self.bounds.inflight_shortterm).max(self.min_pipe_cwnd(conn));
         conn.cwnd = conn.cwnd.min(cap);
     }
 }

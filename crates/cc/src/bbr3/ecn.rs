@@ -81,7 +81,7 @@ impl<F: Flavour> Bbr3<F> {
     /// The draft's flavours judge no ACKs of a probe: one in which too much is marked went too
     /// high, at once.
     pub(super) fn judge_marked_probe(&mut self, conn: &Conn, marks: &Marks<'_>, now: Instant) {
-        if self.is_mark_rate_too_high() && self.is_bw_probe_sample {
+        if self.is_mark_rate_too_high() && self.probe.is_sample {
             let rs = marks.sample;
             let (inflight, is_app_limited) = (rs.tx_in_flight, rs.is_app_limited);
             self.handle_inflight_too_high(conn, TooHigh { inflight, is_app_limited }, now);
@@ -109,7 +109,7 @@ impl<F: Flavour> Bbr3<F> {
     #[cold]
     pub(super) fn update_ecn_alpha(&mut self, conn: &Conn) {
         let Some(ecn) = F::ecn_mut(&mut self.own) else { return };
-        ecn.is_eligible |= ecn.is_on && self.min_rtt <= F::P.ecn_max_rtt;
+        ecn.is_eligible |= ecn.is_on && self.rtt.min <= F::P.ecn_max_rtt;
         let delivered = conn.sampler.delivered.saturating_sub(ecn.alpha_delivered);
         if !ecn.is_eligible || delivered == 0 {
             return;
@@ -126,7 +126,7 @@ impl<F: Flavour> Bbr3<F> {
 
     /// Linux's bbr_check_ecn_too_high_in_startup().
     fn check_startup_high_ecn(&mut self, conn: &Conn, share: u32) {
-        if self.full_bw_reached {
+        if self.full_pipe.reached {
             return;
         }
         let is_high = Gain::per_256(share) >= ECN_THRESH;
@@ -142,9 +142,9 @@ impl<F: Flavour> Bbr3<F> {
     pub(super) fn ecn_lower_bound(&mut self, conn: &Conn) -> u64 {
         let Some(ecn) = F::ecn(&self.own).filter(|ecn| ecn.is_in_round) else { return INFINITE };
         let cut = ecn.alpha * ECN_FACTOR / ECN_UNIT;
-        if self.inflight_shortterm == INFINITE {
-            self.inflight_shortterm = conn.cwnd;
+        if self.bounds.inflight_shortterm == INFINITE {
+            self.bounds.inflight_shortterm = conn.cwnd;
         }
-        Self::packets_down(conn, Gain::per_256(ECN_UNIT - cut).of(self.inflight_shortterm))
+        Self::packets_down(conn, Gain::per_256(ECN_UNIT - cut).of(self.bounds.inflight_shortterm))
     }
 }

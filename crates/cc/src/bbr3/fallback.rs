@@ -71,7 +71,7 @@ impl<F: Flavour> Bbr3<F> {
     /// One ACK, after the state machine's steps and before the window is set.
     #[inline]
     pub(super) fn follow_classic_queue(&mut self, conn: &Conn, rs: &RateSample) {
-        let (state, round_start) = (self.state, self.round_start);
+        let (state, round_start) = (self.state, self.round.start);
         let Some(fallback) = F::fallback_mut(&mut self.own) else { return };
         let is_cruise = state == State::ProbeBwCruise;
         if !is_cruise {
@@ -90,7 +90,8 @@ impl<F: Flavour> Bbr3<F> {
     /// Once a round, and with each ACK that brings marks.
     #[cold]
     fn renew_fallback(&mut self, conn: &Conn, rs: &RateSample) {
-        let (least, round_start, bdp) = (self.min_pipe_cwnd(conn), self.round_start, self.bdp);
+        let (least, round_start, bdp) =
+            (self.min_pipe_cwnd(conn), self.round.start, self.bandwidth.bdp);
         let Some(fallback) = F::fallback_mut(&mut self.own) else { return };
         if round_start && fallback.is_of_cruise(rs) {
             fallback.queue.judge_by_mean(fallback.is_cycle_marked);

@@ -14,19 +14,19 @@ pub(super) const BDP: u64 = 100 * SMSS;
 pub(super) fn cruising<F: Flavour>(config: &Config) -> (Bbr3<F>, Conn) {
     let mut conn = Conn::new(config, Instant::default());
     let mut bbr = Bbr3::<F>::new(&mut conn, Instant::default(), config);
-    bbr.max_bw = Rate::from_volume(BDP, MS.times(40));
-    bbr.max_bw_filter = [bbr.max_bw; 2];
-    bbr.bw = bbr.max_bw;
-    bbr.min_rtt = MS.times(40);
-    bbr.has_seen_rtt = true;
-    bbr.full_bw_reached = true;
-    bbr.full_bw_now = true;
-    bbr.bw_probe_time = Instant::MAX;
+    bbr.bandwidth.max = Rate::from_volume(BDP, MS.times(40));
+    bbr.bandwidth.filter = [bbr.bandwidth.max; 2];
+    bbr.bandwidth.bw = bbr.bandwidth.max;
+    bbr.rtt.min = MS.times(40);
+    bbr.rtt.is_measured = true;
+    bbr.full_pipe.reached = true;
+    bbr.full_pipe.now = true;
+    bbr.probe.time = Instant::MAX;
     bbr.renew_bdp(&conn);
     bbr.enter(State::ProbeBwCruise);
     (conn.cwnd, conn.inflight) = (2 * BDP, 2 * BDP);
     // No ACK here begins a round unless a test says so.
-    (bbr.next_round_delivered, bbr.loss_round_delivered) = (u64::MAX, u64::MAX);
+    (bbr.round.next_delivered, bbr.loss_round.delivered) = (u64::MAX, u64::MAX);
     (bbr, conn)
 }
 
@@ -61,7 +61,7 @@ fn the_gains_of_startup_drain_and_down() {
         [State::Startup, State::Drain, State::ProbeBwDown].map(|state| {
             let mut bbr = plain::<F>().0;
             bbr.enter(state);
-            bbr.pacing_gain
+            bbr.control.pacing_gain
         })
     }
     assert_eq!(gains::<Draft>(), [277, 50, 90].map(Gain::percent));
@@ -73,7 +73,7 @@ fn linux_drains_until_the_queue_is_gone() {
     fn after_rounds<F: Flavour>(rounds: u64) -> State {
         let (mut bbr, mut conn) = plain::<F>();
         bbr.enter(State::Drain);
-        bbr.round_count = rounds;
+        bbr.round.count = rounds;
         bbr.check_drain_done(&mut conn, &sample(MBIT));
         bbr.state
     }
@@ -87,9 +87,9 @@ fn linux_forgets_startups_losses_when_drain_begins() {
     fn latest<F: Flavour>() -> (u64, bool) {
         let mut bbr = plain::<F>().0;
         bbr.enter(State::Startup);
-        (bbr.inflight_latest, bbr.is_loss_in_round) = (BDP, true);
+        (bbr.loss_round.inflight_latest, bbr.loss_round.has_loss) = (BDP, true);
         bbr.check_startup_done();
-        (bbr.inflight_latest, bbr.is_loss_in_round)
+        (bbr.loss_round.inflight_latest, bbr.loss_round.has_loss)
     }
     assert_eq!(latest::<Draft>(), (BDP, true));
     assert_eq!(latest::<Linux>(), (0, false));
@@ -102,9 +102,9 @@ fn both_flavours_stop_at_the_bound_of_a_probe_that_went_too_high() {
     fn goes_down<F: Flavour>() -> State {
         let (mut bbr, mut conn) = plain::<F>();
         bbr.enter(State::ProbeBwUp);
-        bbr.full_bw_now = false;
-        bbr.prev_probe_too_high = true;
-        bbr.inflight_longterm = BDP;
+        bbr.full_pipe.now = false;
+        bbr.probe.prev_too_high = true;
+        bbr.bounds.inflight_longterm = BDP;
         bbr.on_ack(&mut conn, &sample(MBIT));
         bbr.state
     }
@@ -117,14 +117,14 @@ fn a_precautionary_probe_that_went_well_is_followed_by_another() {
     fn next<F: Flavour>() -> (State, bool) {
         let (mut bbr, mut conn) = plain::<F>();
         bbr.enter(State::ProbeBwUp);
-        (bbr.full_bw_now, bbr.prev_probe_too_high) = (false, true);
-        bbr.inflight_longterm = BDP;
+        (bbr.full_pipe.now, bbr.probe.prev_too_high) = (false, true);
+        bbr.bounds.inflight_longterm = BDP;
         bbr.on_ack(&mut conn, &sample(MBIT));
-        assert!(bbr.prev_probe_precautionary);
+        assert!(bbr.probe.prev_precautionary);
         // The first ACK of the round after it: all that was sent in the probe has been
         // acknowledged.
         bbr.on_ack(&mut conn, &sample(MBIT));
-        (bbr.state, bbr.prev_probe_precautionary)
+        (bbr.state, bbr.probe.prev_precautionary)
     }
     assert_eq!(next::<Draft>(), (State::ProbeBwRefill, false));
     assert_eq!(next::<Linux>(), (State::ProbeBwRefill, false));
@@ -137,7 +137,7 @@ fn linux_counts_the_reports_that_bring_losses_and_not_the_ranges() {
     fn ends<F: Flavour>(reports: &[&[usize]]) -> bool {
         let (mut bbr, mut conn) = plain::<F>();
         bbr.enter(State::Startup);
-        (bbr.full_bw_reached, bbr.full_bw_now) = (false, false);
+        (bbr.full_pipe.reached, bbr.full_pipe.now) = (false, false);
         let now = Instant::default();
         let sent: [PacketState; 24] =
             core::array::from_fn(|_| conn.sampler.on_sent(now, SMSS, false, BDP));
@@ -146,9 +146,9 @@ fn linux_counts_the_reports_that_bring_losses_and_not_the_ranges() {
             let congestion = Congestion { now, new_episode: false, has_losses: true, marks: None };
             bbr.on_congestion(&mut conn, &congestion);
         }
-        bbr.loss_round_delivered = 0;
+        bbr.loss_round.delivered = 0;
         bbr.on_ack(&mut conn, &RateSample { lost: 12 * SMSS, ..sample(MBIT) });
-        bbr.full_bw_reached
+        bbr.full_pipe.reached
     }
     let six_ranges: &[usize] = &[0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20, 21];
     let six_reports: &[&[usize]] = &[&[0, 1], &[2, 3], &[4, 5], &[6, 7], &[8, 9], &[10, 11]];
@@ -169,7 +169,7 @@ fn linux_takes_the_window_before_a_timeout_for_the_short_term_bound() {
         conn.inflight = 0;
         bbr.on_rto(&mut conn);
         assert_eq!(conn.cwnd, SMSS);
-        bbr.inflight_shortterm
+        bbr.bounds.inflight_shortterm
     }
     assert_eq!(bound::<Draft>(State::ProbeBwCruise), INFINITE);
     assert_eq!(bound::<Linux>(State::ProbeBwCruise), 2 * BDP);
@@ -182,10 +182,10 @@ fn a_timeout_forgets_the_baseline_of_the_full_pipe_estimate() {
     fn after<F: Flavour>() -> (Rate, u32, bool, u32) {
         let (mut bbr, mut conn) = plain::<F>();
         bbr.enter(State::Startup);
-        (bbr.full_bw_reached, bbr.full_bw_now) = (false, false);
-        (bbr.full_bw, bbr.full_bw_count, bbr.loss_events_in_round) = (MBIT, 2, 5);
+        (bbr.full_pipe.reached, bbr.full_pipe.now) = (false, false);
+        (bbr.full_pipe.bw, bbr.full_pipe.count, bbr.loss_round.events) = (MBIT, 2, 5);
         bbr.on_rto(&mut conn);
-        (bbr.full_bw, bbr.full_bw_count, bbr.full_bw_now, bbr.loss_events_in_round)
+        (bbr.full_pipe.bw, bbr.full_pipe.count, bbr.full_pipe.now, bbr.loss_round.events)
     }
     assert_eq!(after::<Draft>(), (Rate::ZERO, 0, false, 0));
     assert_eq!(after::<Linux>(), (Rate::ZERO, 0, false, 0));
@@ -196,12 +196,17 @@ fn linux_undoes_bounds_and_window_but_not_the_state() {
     fn undone<F: Flavour>() -> (State, bool, u64, u64) {
         let (mut bbr, mut conn) = plain::<F>();
         bbr.on_enter_recovery(&mut conn);
-        bbr.undo_state = Some(State::Startup);
-        (bbr.inflight_longterm, bbr.inflight_shortterm) = (BDP / 2, BDP / 2);
+        bbr.undo.state = Some(State::Startup);
+        (bbr.bounds.inflight_longterm, bbr.bounds.inflight_shortterm) = (BDP / 2, BDP / 2);
         conn.cwnd = SMSS;
         bbr.on_spurious_loss(&mut conn);
         assert_eq!(conn.cwnd, 2 * BDP);
-        (bbr.state, bbr.full_bw_reached, bbr.inflight_longterm, bbr.inflight_shortterm)
+        (
+            bbr.state,
+            bbr.full_pipe.reached,
+            bbr.bounds.inflight_longterm,
+            bbr.bounds.inflight_shortterm,
+        )
     }
     assert_eq!(undone::<Draft>(), (State::Startup, false, INFINITE, INFINITE));
     assert_eq!(undone::<Linux>(), (State::ProbeBwCruise, true, INFINITE, INFINITE));
@@ -212,12 +217,12 @@ fn linux_raises_the_full_pipe_baseline_within_a_round() {
     fn baseline<F: Flavour>() -> (Rate, u32) {
         let (mut bbr, mut conn) = plain::<F>();
         bbr.enter(State::ProbeBwUp);
-        bbr.full_bw_now = false;
-        (bbr.full_bw, bbr.full_bw_count) = (MBIT, 2);
+        bbr.full_pipe.now = false;
+        (bbr.full_pipe.bw, bbr.full_pipe.count) = (MBIT, 2);
         bbr.on_ack(&mut conn, &sample(Gain::percent(150).of_rate(MBIT)));
         // Without growth no ACK but a round's first counts, in either flavour.
         bbr.on_ack(&mut conn, &sample(MBIT));
-        (bbr.full_bw, bbr.full_bw_count)
+        (bbr.full_pipe.bw, bbr.full_pipe.count)
     }
     assert_eq!(baseline::<Draft>(), (MBIT, 2));
     assert_eq!(baseline::<Linux>(), (Gain::percent(150).of_rate(MBIT), 0));
@@ -229,10 +234,10 @@ fn in_linux_an_ack_can_end_a_probe_that_went_too_high() {
     fn judged<F: Flavour>() -> (State, u64) {
         let (mut bbr, mut conn) = plain::<F>();
         bbr.enter(State::ProbeBwUp);
-        (bbr.full_bw_now, bbr.is_bw_probe_sample) = (false, true);
+        (bbr.full_pipe.now, bbr.probe.is_sample) = (false, true);
         bbr.on_ack(&mut conn, &RateSample { lost: 3 * SMSS, ..sample(MBIT) });
-        assert_eq!(bbr.prev_probe_too_high, bbr.state == State::ProbeBwDown);
-        (bbr.state, bbr.inflight_longterm)
+        assert_eq!(bbr.probe.prev_too_high, bbr.state == State::ProbeBwDown);
+        (bbr.state, bbr.bounds.inflight_longterm)
     }
     assert_eq!(judged::<Draft>(), (State::ProbeBwUp, INFINITE));
     assert_eq!(judged::<Linux>(), (State::ProbeBwDown, BDP));
@@ -242,9 +247,9 @@ fn in_linux_an_ack_can_end_a_probe_that_went_too_high() {
 fn linux_cruises_with_the_short_term_bound_under_the_long_term_one() {
     fn bound<F: Flavour>(inflight_shortterm: u64) -> u64 {
         let (mut bbr, conn) = plain::<F>();
-        (bbr.inflight_longterm, bbr.inflight_shortterm) = (BDP, inflight_shortterm);
+        (bbr.bounds.inflight_longterm, bbr.bounds.inflight_shortterm) = (BDP, inflight_shortterm);
         bbr.start_probe_bw_cruise(&conn);
-        bbr.inflight_shortterm
+        bbr.bounds.inflight_shortterm
     }
     assert_eq!(bound::<Draft>(2 * BDP), 2 * BDP);
     assert_eq!([2 * BDP, BDP / 2, INFINITE].map(bound::<Linux>), [BDP, BDP / 2, INFINITE]);
@@ -258,20 +263,20 @@ fn linux_remembers_aggregation_in_two_buckets_of_five_rounds() {
         let (mut bbr, mut conn) = plain::<F>();
         conn.cwnd = INFINITE / 2;
         let mut ack = |bbr: &mut Bbr3<F>, newly_acked| {
-            bbr.next_round_delivered = 0;
+            bbr.round.next_delivered = 0;
             bbr.on_ack(&mut conn, &RateSample { newly_acked, ..sample(MBIT) });
             conn.cwnd = INFINITE / 2;
         };
         (0..phase).for_each(|_| ack(&mut bbr, 0));
         ack(&mut bbr, BDP);
-        let large = bbr.extra_acked;
+        let large = bbr.aggregation.extra_acked;
         assert!(large >= BDP);
         // The ACKs fall behind: from here on nothing is extra.
         (1..=20)
             .find(|_| {
-                bbr.extra_acked_delivered = 0;
+                bbr.aggregation.delivered = 0;
                 ack(&mut bbr, 0);
-                bbr.extra_acked < large
+                bbr.aggregation.extra_acked < large
             })
             .expect("forgotten")
     }
@@ -284,9 +289,9 @@ fn linux_remembers_aggregation_in_two_buckets_of_five_rounds() {
 fn linux_takes_no_more_than_100_ms_of_data_for_aggregation() {
     fn beside_two_bdp<F: Flavour>() -> u64 {
         let (mut bbr, mut conn) = plain::<F>();
-        bbr.extra_acked = 10 * BDP;
+        bbr.aggregation.extra_acked = 10 * BDP;
         bbr.renew_control_parameters(&mut conn);
-        bbr.max_inflight - 2 * BDP
+        bbr.control.max_inflight - 2 * BDP
     }
     assert_eq!(beside_two_bdp::<Draft>(), 10 * BDP);
     assert_eq!(beside_two_bdp::<Linux>(), 5 * BDP / 2);
@@ -298,8 +303,8 @@ fn linux_takes_no_more_than_100_ms_of_data_for_aggregation() {
 fn linux_sends_larger_quanta_on_shorter_paths() {
     fn quantum<F: Flavour>(min_rtt_us: u64, mbit: u64) -> u64 {
         let (mut bbr, mut conn) = plain::<F>();
-        bbr.min_rtt = Duration::from_micros(min_rtt_us);
-        bbr.bw = Rate::from_bits_per_sec(mbit * 1_000_000);
+        bbr.rtt.min = Duration::from_micros(min_rtt_us);
+        bbr.bandwidth.bw = Rate::from_bits_per_sec(mbit * 1_000_000);
         bbr.renew_control_parameters(&mut conn);
         conn.send_quantum
     }
@@ -320,8 +325,8 @@ fn linux_sends_larger_quanta_on_shorter_paths() {
 fn linux_doubles_the_initial_window_whatever_the_model_says() {
     fn grown<F: Flavour>(cwnd: u64) -> bool {
         let (mut bbr, mut conn) = plain::<F>();
-        bbr.full_bw_reached = false;
-        bbr.max_inflight = SMSS;
+        bbr.full_pipe.reached = false;
+        bbr.control.max_inflight = SMSS;
         conn.sampler.count_delivered(conn.initial_cwnd);
         conn.cwnd = cwnd;
         bbr.set_cwnd(&mut conn, &sample(MBIT));
@@ -337,10 +342,10 @@ fn linux_doubles_the_initial_window_whatever_the_model_says() {
 fn linux_takes_the_margin_for_lost_bandwidth() {
     fn per_mille<F: Flavour>(delivered: u32) -> u64 {
         let (mut bbr, mut conn) = plain::<F>();
-        bbr.is_loss_in_round = true;
-        bbr.loss_round_delivered = 0;
-        bbr.on_ack(&mut conn, &sample(Gain::percent(delivered).of_rate(bbr.max_bw)));
-        bbr.bw_shortterm.as_bytes_per_sec() * 1_000 / bbr.max_bw.as_bytes_per_sec()
+        bbr.loss_round.has_loss = true;
+        bbr.loss_round.delivered = 0;
+        bbr.on_ack(&mut conn, &sample(Gain::percent(delivered).of_rate(bbr.bandwidth.max)));
+        bbr.bounds.bw_shortterm.as_bytes_per_sec() * 1_000 / bbr.bandwidth.max.as_bytes_per_sec()
     }
     assert_eq!([per_mille::<Draft>(98), per_mille::<Linux>(98)], [989, 980]);
     assert_eq!([per_mille::<Draft>(10), per_mille::<Linux>(10)], [700, 703]);
@@ -349,7 +354,7 @@ fn linux_takes_the_margin_for_lost_bandwidth() {
 /// A cruising flow of Linux's flavour on a path of 2 ms whose marks mean something.
 fn marked_path() -> (Bbr3<Linux>, Conn) {
     let (mut bbr, conn) = cruising::<Linux>(&Config { ecn: true, ..Config::new(1) });
-    bbr.min_rtt = MS.times(2);
+    bbr.rtt.min = MS.times(2);
     bbr.renew_bdp(&conn);
     (bbr, conn)
 }
@@ -396,13 +401,13 @@ fn marks_count_on_short_paths_that_have_them() {
         (false, MS, false),
     ] {
         let (mut bbr, mut conn) = cruising::<Linux>(&Config { ecn, ..Config::new(1) });
-        bbr.min_rtt = min_rtt;
+        bbr.rtt.min = min_rtt;
         bbr.renew_bdp(&conn);
         round(&mut bbr, &mut conn, 100);
         mark(&mut bbr, &mut conn, SMSS, BDP);
         assert_eq!(bbr.own.alpha().is_some(), answers, "{ecn} {min_rtt}");
         assert_eq!(bbr.own.is_in_round && bbr.own.is_mark_rate_too_high, answers);
-        assert!(!bbr.is_loss_in_round, "a mark is no loss");
+        assert!(!bbr.loss_round.has_loss, "a mark is no loss");
     }
 }
 
@@ -416,14 +421,14 @@ fn a_marked_round_lowers_the_short_term_inflight() {
         (0..clean_rounds).for_each(|_| _ = round(&mut bbr, &mut conn, 0));
         conn.cwnd = 64 * SMSS;
         mark(&mut bbr, &mut conn, SMSS, SMSS);
-        bbr.loss_round_delivered = 0;
+        bbr.loss_round.delivered = 0;
         bbr.on_ack(&mut conn, &sample(MBIT));
-        assert_eq!(bbr.inflight_shortterm, SMSS * (64 * kept / 256));
-        assert_eq!(bbr.bw_shortterm, Rate::MAX);
+        assert_eq!(bbr.bounds.inflight_shortterm, SMSS * (64 * kept / 256));
+        assert_eq!(bbr.bounds.bw_shortterm, Rate::MAX);
         // The next round without marks lowers nothing.
-        bbr.loss_round_delivered = 0;
+        bbr.loss_round.delivered = 0;
         bbr.on_ack(&mut conn, &sample(MBIT));
-        assert_eq!(bbr.inflight_shortterm, SMSS * (64 * kept / 256));
+        assert_eq!(bbr.bounds.inflight_shortterm, SMSS * (64 * kept / 256));
     }
 }
 
@@ -434,7 +439,7 @@ fn a_probe_of_which_more_than_half_is_marked_went_too_high() {
         let (mut bbr, mut conn) = marked_path();
         round(&mut bbr, &mut conn, 0);
         bbr.enter(State::ProbeBwUp);
-        (bbr.full_bw_now, bbr.is_bw_probe_sample) = (false, true);
+        (bbr.full_pipe.now, bbr.probe.is_sample) = (false, true);
         mark(&mut bbr, &mut conn, SMSS, marked);
         bbr.on_ack(&mut conn, &sample(MBIT));
         assert_eq!(bbr.state, state);
@@ -447,14 +452,14 @@ fn a_probe_of_which_more_than_half_is_marked_went_too_high() {
 fn two_marked_rounds_end_startup() {
     for (shares, ends) in [([50, 50], true), ([100, 49], false), ([49, 100], false)] {
         let (mut bbr, mut conn) = marked_path();
-        bbr.full_bw_reached = false;
-        bbr.inflight_latest = 3 * BDP;
+        bbr.full_pipe.reached = false;
+        bbr.loss_round.inflight_latest = 3 * BDP;
         for marked in shares {
             _ = round(&mut bbr, &mut conn, marked);
         }
-        assert_eq!(bbr.full_bw_reached, ends, "{shares:?}");
+        assert_eq!(bbr.full_pipe.reached, ends, "{shares:?}");
         let bound = if ends { 3 * BDP } else { INFINITE };
-        assert_eq!(bbr.inflight_longterm, bound);
+        assert_eq!(bbr.bounds.inflight_longterm, bound);
     }
 }
 

@@ -407,32 +407,33 @@ impl CongestionControl for Plain {
 impl Model<Bbr3<Draft>> for Plain {
     fn agree(&mut self, real: &Bbr3<Draft>, conn: &Conn, expected: &Conn) {
         assert_eq!(real.state, self.state);
-        assert_eq!((real.round_count, real.round_start), (self.round_count, self.round_start));
-        assert_eq!(real.next_round_delivered, self.next_round_delivered);
-        assert_eq!(real.loss_round_delivered, self.loss_round_delivered);
-        assert_eq!(real.is_loss_in_round, self.is_loss_in_round);
-        assert_eq!(real.max_bw.as_bytes_per_sec(), self.max_bw);
-        assert_eq!(real.bw.as_bytes_per_sec(), self.bw);
-        assert_eq!(real.bw_shortterm.as_bytes_per_sec(), self.bw_shortterm);
-        assert_eq!(real.inflight_shortterm, self.inflight_shortterm);
-        assert_eq!(real.inflight_longterm, self.inflight_longterm);
-        assert_eq!(real.bw_latest.as_bytes_per_sec(), self.bw_latest);
-        assert_eq!(real.inflight_latest, self.inflight_latest);
-        let full_bw = (real.full_bw.as_bytes_per_sec(), real.full_bw_count, real.full_bw_now);
+        assert_eq!((real.round.count, real.round.start), (self.round_count, self.round_start));
+        assert_eq!(real.round.next_delivered, self.next_round_delivered);
+        assert_eq!(real.loss_round.delivered, self.loss_round_delivered);
+        assert_eq!(real.loss_round.has_loss, self.is_loss_in_round);
+        assert_eq!(real.bandwidth.max.as_bytes_per_sec(), self.max_bw);
+        assert_eq!(real.bandwidth.bw.as_bytes_per_sec(), self.bw);
+        assert_eq!(real.bounds.bw_shortterm.as_bytes_per_sec(), self.bw_shortterm);
+        assert_eq!(real.bounds.inflight_shortterm, self.inflight_shortterm);
+        assert_eq!(real.bounds.inflight_longterm, self.inflight_longterm);
+        assert_eq!(real.loss_round.bw_latest.as_bytes_per_sec(), self.bw_latest);
+        assert_eq!(real.loss_round.inflight_latest, self.inflight_latest);
+        let full_bw =
+            (real.full_pipe.bw.as_bytes_per_sec(), real.full_pipe.count, real.full_pipe.now);
         assert_eq!(full_bw, (self.full_bw, self.full_bw_count, self.full_bw_now));
-        assert_eq!(real.full_bw_reached, self.full_bw_reached);
-        assert_eq!(real.min_rtt, self.min_rtt.unwrap_or(Duration::MAX));
+        assert_eq!(real.full_pipe.reached, self.full_bw_reached);
+        assert_eq!(real.rtt.min, self.min_rtt.unwrap_or(Duration::MAX));
         let (five, ten) = (Duration::from_secs(5), Duration::from_secs(10));
-        assert_eq!(real.min_rtt_expiry, self.min_rtt_stamp + ten);
+        assert_eq!(real.rtt.min_expiry, self.min_rtt_stamp + ten);
         let expiry = self.probe_rtt_min_stamp.map_or(Instant::MAX, |stamp| stamp + five);
-        assert_eq!(real.probe_rtt_min_expiry, expiry);
-        assert_eq!(real.idle_restart, self.idle_restart);
-        assert_eq!(real.prior_cwnd, self.prior_cwnd);
-        assert_eq!(real.undo_state, self.undo_state);
+        assert_eq!(real.rtt.probe_expiry, expiry);
+        assert_eq!(real.probe_rtt.idle_restart, self.idle_restart);
+        assert_eq!(real.control.prior_cwnd, self.prior_cwnd);
+        assert_eq!(real.undo.state, self.undo_state);
         assert_eq!(conn.sampler.is_app_limited(), expected.sampler.is_app_limited());
         assert_eq!(conn.was_application_limited, expected.was_application_limited);
         self.probe.agrees(real);
-        assert_eq!(real.extra_acked, self.extra_acked);
+        assert_eq!(real.aggregation.extra_acked, self.extra_acked);
         let mut expected = expected.clone();
         if let Some(rs) = self.sample.take() {
             if !self.has_seen_rtt && expected.srtt().is_some() {
@@ -442,7 +443,7 @@ impl Model<Bbr3<Draft>> for Plain {
             self.set_pacing_rate(&mut expected, self.gains().0);
             let quantum = volume(expected.pacing_rate.as_bytes_per_sec(), MS);
             expected.send_quantum = quantum.min(65_536).max(2 * expected.smss);
-            assert_eq!(real.max_inflight, self.set_cwnd(&mut expected, &rs));
+            assert_eq!(real.control.max_inflight, self.set_cwnd(&mut expected, &rs));
         }
         assert_eq!(conn.pacing_rate, expected.pacing_rate);
         assert_eq!(conn.send_quantum, expected.send_quantum);

@@ -13,10 +13,10 @@ fn path<F: Flavour>(smss: u64, bw: u64, min_rtt: Duration) -> (Bbr3<F>, Conn) {
     let (mut bbr, mut conn) = plain::<F>();
     conn.transport = Transport::Tcp;
     conn.smss = smss;
-    bbr.max_bw = Rate::from_bytes_per_sec(bw);
-    bbr.bw = bbr.max_bw;
-    bbr.max_bw_filter = [bbr.max_bw; 2];
-    bbr.min_rtt = min_rtt;
+    bbr.bandwidth.max = Rate::from_bytes_per_sec(bw);
+    bbr.bandwidth.bw = bbr.bandwidth.max;
+    bbr.bandwidth.filter = [bbr.bandwidth.max; 2];
+    bbr.rtt.min = min_rtt;
     bbr.renew_bdp(&conn);
     bbr.renew_control_parameters(&mut conn);
     (bbr, conn)
@@ -41,12 +41,16 @@ fn linux_counts_whole_packets_and_rounds_for_the_flow() {
         let (bbr, conn) = path::<Linux>(smss, bw, min_rtt);
         for gain in [Gain::percent(50), Gain::ONE, Gain::percent(225)] {
             let packets = gain.of(bytes).div_ceil(smss);
-            assert_eq!(bbr.bdp_multiple(&conn, bbr.bw, gain), packets * smss, "{smss} {bw}");
+            assert_eq!(
+                bbr.bdp_multiple(&conn, bbr.bandwidth.bw, gain),
+                packets * smss,
+                "{smss} {bw}"
+            );
         }
         assert_eq!(conn.send_quantum % smss, 0);
-        assert_eq!(bbr.max_inflight % smss, 0);
+        assert_eq!(bbr.control.max_inflight % smss, 0);
         let (draft, conn) = path::<Draft>(smss, bw, min_rtt);
-        assert_eq!(draft.bdp_multiple(&conn, draft.bw, Gain::ONE), bytes);
+        assert_eq!(draft.bdp_multiple(&conn, draft.bandwidth.bw, Gain::ONE), bytes);
     }
 }
 
@@ -55,17 +59,17 @@ fn linux_counts_whole_packets_and_rounds_for_the_flow() {
 fn linux_takes_whole_packets_of_a_bound() {
     for packets in 1..200 {
         let (mut bbr, mut conn) = plain::<Linux>();
-        bbr.inflight_longterm = packets * SMSS;
+        bbr.bounds.inflight_longterm = packets * SMSS;
         let left = packets - (packets * 38 / 256).max(1);
         assert_eq!(bbr.inflight_with_headroom(&conn), left.max(4) * SMSS, "{packets} packets");
 
-        bbr.inflight_shortterm = packets * SMSS;
-        bbr.is_loss_in_round = true;
-        bbr.loss_round_delivered = 0;
-        (bbr.inflight_latest, bbr.bw_latest) = (0, Rate::ZERO);
+        bbr.bounds.inflight_shortterm = packets * SMSS;
+        bbr.loss_round.has_loss = true;
+        bbr.loss_round.delivered = 0;
+        (bbr.loss_round.inflight_latest, bbr.loss_round.bw_latest) = (0, Rate::ZERO);
         let rs = RateSample { delivered: SMSS, ..sample(Rate::from_bytes_per_sec(1)) };
         bbr.on_ack(&mut conn, &rs);
-        assert_eq!(bbr.inflight_shortterm, (packets * 180 / 256).max(1) * SMSS);
+        assert_eq!(bbr.bounds.inflight_shortterm, (packets * 180 / 256).max(1) * SMSS);
     }
 }
 
@@ -75,7 +79,7 @@ fn linux_takes_whole_packets_of_a_bound() {
 fn linux_rounds_the_budget_for_losses_up() {
     let lost_of = |flight: u64, lost: u64| {
         let (mut bbr, mut conn) = plain::<Linux>();
-        (bbr.is_bw_probe_sample, conn.inflight) = (true, 0);
+        (bbr.probe.is_sample, conn.inflight) = (true, 0);
         let packets: Vec<_> = (0..flight)
             .map(|_| {
                 conn.inflight += SMSS;
@@ -87,7 +91,7 @@ fn linux_rounds_the_budget_for_losses_up() {
             conn.count_lost(SMSS);
             bbr.on_packet_lost(&conn, packet);
         }
-        bbr.too_high.map(|too_high| too_high.inflight / SMSS)
+        bbr.loss_round.too_high.map(|too_high| too_high.inflight / SMSS)
     };
     for flight in [40, 64, 100, 150, 199] {
         let lost = flight * 5 / 256 + 1;
@@ -105,14 +109,14 @@ fn linux_rounds_the_budget_for_losses_up() {
 fn linux_targets_have_room_for_the_offload_budget() {
     fn targets<F: Flavour>() -> [u64; 2] {
         let (mut bbr, mut conn) = path::<F>(SMSS, 50 * SMSS, MS.times(40));
-        (bbr.bw_probe_time, bbr.rounds_since_probe_up) = (Instant::MAX, 5);
+        (bbr.probe.time, bbr.probe.rounds_since_up) = (Instant::MAX, 5);
         conn.cwnd = 20 * SMSS;
         let rs = RateSample { delivered: SMSS, ..sample(Rate::from_bytes_per_sec(1)) };
         bbr.update_probe_bw_cycle_phase(&conn, &rs);
         let is_cruising = u64::from(bbr.state == State::ProbeBwCruise);
-        bbr.inflight_latest = 0;
+        bbr.loss_round.inflight_latest = 0;
         bbr.end_startup(&conn);
-        [is_cruising, bbr.inflight_longterm / SMSS]
+        [is_cruising, bbr.bounds.inflight_longterm / SMSS]
     }
     assert_eq!(targets::<Draft>(), [0, 2], "it probes after two rounds");
     assert_eq!(targets::<Linux>(), [1, 6], "it probes after six");
@@ -124,13 +128,13 @@ fn linux_drains_without_a_bound() {
     fn drained<F: Flavour>() -> (State, u64) {
         let (mut bbr, mut conn) = path::<F>(SMSS, 2_500 * SMSS, MS.times(40));
         bbr.enter(State::Drain);
-        (bbr.bw_shortterm, bbr.inflight_longterm) =
-            (Gain::percent(50).of_rate(bbr.max_bw), 20 * SMSS);
+        (bbr.bounds.bw_shortterm, bbr.bounds.inflight_longterm) =
+            (Gain::percent(50).of_rate(bbr.bandwidth.max), 20 * SMSS);
         bbr.bound_bw_for_model(&conn);
         conn.inflight = 90 * SMSS;
-        bbr.set_cwnd(&mut conn, &sample(bbr.max_bw));
+        bbr.set_cwnd(&mut conn, &sample(bbr.bandwidth.max));
         let cwnd = conn.cwnd / SMSS;
-        bbr.check_drain_done(&mut conn, &sample(bbr.max_bw));
+        bbr.check_drain_done(&mut conn, &sample(bbr.bandwidth.max));
         (bbr.state, cwnd)
     }
     assert_eq!(drained::<Draft>(), (State::Drain, 20));
@@ -146,12 +150,12 @@ fn linux_measures_aggregation_by_the_newest_bandwidth() {
     fn extra<F: Flavour>() -> u64 {
         let (mut bbr, mut conn) = path::<F>(SMSS, 1_000 * SMSS, MS.times(40));
         bbr.enter(State::Startup);
-        (bbr.full_bw_reached, bbr.full_bw_now) = (false, false);
-        bbr.extra_acked_delivered = 41 * SMSS;
+        (bbr.full_pipe.reached, bbr.full_pipe.now) = (false, false);
+        bbr.aggregation.delivered = 41 * SMSS;
         let now = Instant::default() + MS.times(40);
         let rs = RateSample { now, ..sample(Rate::from_bytes_per_sec(2_000 * SMSS)) };
         bbr.on_ack(&mut conn, &rs);
-        bbr.extra_acked / SMSS
+        bbr.aggregation.extra_acked / SMSS
     }
     assert_eq!(extra::<Draft>(), 2);
     assert_eq!(extra::<Linux>(), 1, "a new episode begins with this packet");
@@ -164,7 +168,7 @@ fn linux_begins_with_the_pacing_margin() {
         let mut conn = Conn::new(&config, Instant::default());
         let bbr = Bbr3::<F>::new(&mut conn, Instant::default(), &config);
         let bandwidth = Rate::from_volume(conn.initial_cwnd, MS);
-        let startup = bbr.startup_gains.pacing.of_rate(bandwidth);
+        let startup = bbr.control.startup_gains.pacing.of_rate(bandwidth);
         [conn.pacing_rate, startup]
     }
     let ([draft, startup], [linux, startup_of_linux]) = (margin::<Draft>(), margin::<Linux>());

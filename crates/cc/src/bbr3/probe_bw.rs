@@ -1,9 +1,7 @@
 //! ProbeBW: down a little, level for seconds, fill the pipe, up for a moment, and again.
 //! Section "ProbeBW", with "ProbeBW Algorithm Details".
 
-use super::params::{
-    Flavour, MAX_PROBE_UP_ROUNDS, PROBE_ROUNDS_RANDOM, PROBE_WAIT_RANDOM, RENO_ROUNDS,
-};
+use super::params::{Flavour, PROBE_ROUNDS_RANDOM, PROBE_WAIT_RANDOM, RENO_ROUNDS};
 use super::{AckPhase, Bbr3, TooHigh};
 use crate::bandwidth::NotNow;
 use crate::conn::{Conn, INFINITE};
@@ -21,10 +19,10 @@ impl<F: Flavour> Bbr3<F> {
     #[cold]
     pub(super) fn start_probe_bw_down(&mut self, conn: &Conn, now: Instant) {
         self.reset_congestion_signals();
-        self.probe_up_acked_per_inc = INFINITE; // inflight_longterm does not grow here
+        self.probe.up_acked_per_inc = INFINITE; // inflight_longterm does not grow here
         self.pick_probe_wait();
-        self.bw_probe_time = now + self.bw_probe_wait;
-        self.ack_phase = AckPhase::ProbeStopping;
+        self.probe.time = now + self.probe.wait;
+        self.probe.ack_phase = AckPhase::ProbeStopping;
         self.start_round(conn);
         self.enter(State::ProbeBwDown);
     }
@@ -33,8 +31,9 @@ impl<F: Flavour> Bbr3<F> {
     /// above it: the window leaves headroom below the one, and a later cut starts from the other.
     #[cold]
     pub(super) fn start_probe_bw_cruise(&mut self, conn: &Conn) {
-        if F::P.cruise_clamps_shortterm && self.inflight_shortterm != INFINITE {
-            self.inflight_shortterm = self.inflight_shortterm.min(self.inflight_longterm);
+        if F::P.cruise_clamps_shortterm && self.bounds.inflight_shortterm != INFINITE {
+            self.bounds.inflight_shortterm =
+                self.bounds.inflight_shortterm.min(self.bounds.inflight_longterm);
         }
         self.begin_cruise_for_amendments(conn);
         self.enter(State::ProbeBwCruise);
@@ -44,34 +43,33 @@ impl<F: Flavour> Bbr3<F> {
     #[cold]
     pub(super) fn start_probe_bw_refill(&mut self, conn: &Conn) {
         self.end_cruise_for_amendments(conn);
-        self.reset_short_term_model();
+        self.bounds.reset_short_term();
         self.refill_for_swift();
         if let Some(fallback) = F::fallback_mut(&mut self.own) {
             fallback.begin_cycle();
         }
-        self.bw_probe_up_rounds = 0;
-        self.bw_probe_up_acked = 0;
-        self.prev_probe_precautionary = false;
-        self.ack_phase = AckPhase::Refilling;
+        self.probe.up_rounds = 0;
+        self.probe.up_acked = 0;
+        self.probe.prev_precautionary = false;
+        self.probe.ack_phase = AckPhase::Refilling;
         self.start_round(conn);
         self.enter(State::ProbeBwRefill);
     }
 
     /// StartProbeBW_UP().
     fn start_probe_bw_up(&mut self, conn: &Conn, rs: &RateSample) {
-        self.ack_phase = AckPhase::ProbeStarting;
+        self.probe.ack_phase = AckPhase::ProbeStarting;
         self.start_round(conn);
-        self.reset_full_bw();
-        self.full_bw = rs.delivery_rate;
+        self.full_pipe.reset(rs.delivery_rate);
         // The samples of this round left in REFILL: the next one is the first that UP made.
-        self.is_round_unjudged = false;
+        self.full_pipe.is_round_unjudged = false;
         self.enter(State::ProbeBwUp);
         self.raise_inflight_longterm_slope(conn);
     }
 
     /// UpdateProbeBWCyclePhase().
     pub(super) fn update_probe_bw_cycle_phase(&mut self, conn: &Conn, rs: &RateSample) {
-        if !self.full_bw_reached || self.adapt_long_term_model(conn, rs) {
+        if !self.full_pipe.reached || self.adapt_long_term_model(conn, rs) {
             return;
         }
         if self.state != State::ProbeBwCruise {
@@ -79,7 +77,7 @@ impl<F: Flavour> Bbr3<F> {
         } else if self.is_time_to_probe_bw(conn, rs.now) {
             self.take_bandwidth_of_cruise(conn, rs);
             self.start_probe_bw_refill(conn);
-        } else if self.round_start {
+        } else if self.round.start {
             self.end_round_of_cruise(conn, rs);
         }
     }
@@ -93,12 +91,12 @@ impl<F: Flavour> Bbr3<F> {
                 self.start_probe_bw_refill(conn);
             }
             State::ProbeBwDown if self.is_time_to_cruise(conn) => self.start_probe_bw_cruise(conn),
-            State::ProbeBwRefill if self.round_start => {
-                self.is_bw_probe_sample = true;
+            State::ProbeBwRefill if self.round.start => {
+                self.probe.is_sample = true;
                 self.start_probe_bw_up(conn, rs);
             }
             State::ProbeBwUp if self.is_time_to_go_down(conn, rs) => {
-                self.prev_probe_too_high = false; // no excess loss so far
+                self.probe.prev_too_high = false; // no excess loss so far
                 self.start_probe_bw_down(conn, rs.now);
             }
             _ => {}
@@ -121,7 +119,7 @@ impl<F: Flavour> Bbr3<F> {
     /// IsTimeToCruise(): there is headroom, and no queue of ours.
     fn is_time_to_cruise(&self, conn: &Conn) -> bool {
         conn.inflight <= self.inflight_with_headroom(conn)
-            && conn.inflight <= self.inflight(conn, self.max_bw, Gain::ONE)
+            && conn.inflight <= self.inflight(conn, self.bandwidth.max, Gain::ONE)
     }
 
     /// IsTimeToGoDown().
@@ -131,28 +129,27 @@ impl<F: Flavour> Bbr3<F> {
     /// otherwise, and the test would never come true. Linux calls it stopped_risky_probe, and
     /// compares whole packets.
     fn is_time_to_go_down(&mut self, conn: &Conn, rs: &RateSample) -> bool {
-        if self.prev_probe_too_high
-            && rs.prior_inflight.saturating_add(conn.smss) > self.inflight_longterm
+        if self.probe.prev_too_high
+            && rs.prior_inflight.saturating_add(conn.smss) > self.bounds.inflight_longterm
         {
-            self.prev_probe_precautionary = true;
+            self.probe.prev_precautionary = true;
             return true;
         }
         if self.is_up_at_target(conn, rs) {
             return true;
         }
-        if conn.is_cwnd_limited() && conn.cwnd >= self.inflight_longterm {
+        if conn.is_cwnd_limited() && conn.cwnd >= self.bounds.inflight_longterm {
             // The bound was the limit, not the path: no plateau can be seen under it.
-            self.reset_full_bw();
-            self.full_bw = rs.delivery_rate;
+            self.full_pipe.reset(rs.delivery_rate);
             return false;
         }
-        self.full_bw_now
+        self.full_pipe.now
     }
 
     /// IsTimeToProbeBW(), "Time Scale for Bandwidth Probing", with HasElapsedInPhase(). The caller
     /// starts REFILL.
     fn is_time_to_probe_bw(&self, conn: &Conn, now: Instant) -> bool {
-        now > self.bw_probe_time || self.is_reno_coexistence_probe_time(conn)
+        now > self.probe.time || self.is_reno_coexistence_probe_time(conn)
     }
 
     /// An application asks for a probe: the wait before the next one ends now, and the next ACK of
@@ -169,21 +166,21 @@ impl<F: Flavour> Bbr3<F> {
             State::ProbeBwCruise => {}
             _ => return Err(NotNow::Draining),
         }
-        let half = Duration::from_nanos(self.bw_probe_wait.as_nanos() / 2);
-        let stays = if self.prev_probe_too_high { Duration::ZERO } else { half };
-        if now + stays < self.bw_probe_time {
+        let half = Duration::from_nanos(self.probe.wait.as_nanos() / 2);
+        let stays = if self.probe.prev_too_high { Duration::ZERO } else { half };
+        if now + stays < self.probe.time {
             return Err(NotNow::TooSoon);
         }
-        self.bw_probe_time = self.bw_probe_time.min(now);
+        self.probe.time = self.probe.time.min(now);
         Ok(())
     }
 
     /// PickProbeWait(), "Design Considerations for Choosing Constant Parameters".
     fn pick_probe_wait(&mut self) {
         let rounds = if self.has_own_probe_rounds() { PROBE_ROUNDS_RANDOM } else { 2 };
-        self.rounds_since_probe_up = self.rng.below(rounds) as u32;
+        self.probe.rounds_since_up = self.rng.below(rounds) as u32;
         let random = self.rng.below(PROBE_WAIT_RANDOM.as_nanos() + 1);
-        self.bw_probe_wait = self.probe_wait_base() + Duration::from_nanos(random);
+        self.probe.wait = self.probe_wait_base() + Duration::from_nanos(random);
     }
 
     /// IsRenoCoexistenceProbeTime(). The pseudo-code compares bytes with rounds; rounds are packets
@@ -193,7 +190,7 @@ impl<F: Flavour> Bbr3<F> {
     /// it would probe in every few rounds, and so would all the others.
     fn is_reno_coexistence_probe_time(&self, conn: &Conn) -> bool {
         // "rounds >= target / smss" without the division, which every ACK would pay.
-        let rounds = u64::from(self.rounds_since_probe_up);
+        let rounds = u64::from(self.probe.rounds_since_up);
         rounds >= RENO_ROUNDS
             || (rounds >= 1
                 && !self.has_own_probe_rounds()
@@ -211,36 +208,28 @@ impl<F: Flavour> Bbr3<F> {
 
     /// InflightWithHeadroom(): leaves a share of the long-term bound to other flows.
     pub(super) fn inflight_with_headroom(&self, conn: &Conn) -> u64 {
-        if self.inflight_longterm == INFINITE {
+        if self.bounds.inflight_longterm == INFINITE {
             return INFINITE;
         }
-        let headroom = F::P.headroom.of(self.inflight_longterm);
+        let headroom = F::P.headroom.of(self.bounds.inflight_longterm);
         let headroom = Self::packets_down(conn, headroom).max(conn.smss);
-        self.inflight_longterm.saturating_sub(headroom).max(self.min_pipe_cwnd(conn))
+        self.bounds.inflight_longterm.saturating_sub(headroom).max(self.min_pipe_cwnd(conn))
     }
 
     /// RaiseInflightLongtermSlope(): the growth of inflight_longterm doubles each round.
     fn raise_inflight_longterm_slope(&mut self, conn: &Conn) {
-        let growth_this_round = 1u64 << self.bw_probe_up_rounds;
-        self.bw_probe_up_rounds = (self.bw_probe_up_rounds + 1).min(MAX_PROBE_UP_ROUNDS);
-        let acked_per_inc = Self::packets_down(conn, conn.cwnd / growth_this_round);
-        self.probe_up_acked_per_inc = acked_per_inc.max(conn.smss);
+        self.probe.raise_slope(|growth| Self::packets_down(conn, conn.cwnd / growth), conn.smss);
     }
 
     /// ProbeInflightLongtermUpward().
     #[cold]
     fn probe_inflight_longterm_upward(&mut self, conn: &Conn, rs: &RateSample) {
-        if !conn.is_cwnd_limited() || conn.cwnd < self.inflight_longterm {
+        if !conn.is_cwnd_limited() || conn.cwnd < self.bounds.inflight_longterm {
             return; // the bound is not used up, so nothing was learned about it
         }
-        self.bw_probe_up_acked = self.bw_probe_up_acked.saturating_add(rs.newly_acked);
-        if self.bw_probe_up_acked >= self.probe_up_acked_per_inc {
-            let delta = self.bw_probe_up_acked / self.probe_up_acked_per_inc;
-            self.bw_probe_up_acked -= delta * self.probe_up_acked_per_inc;
-            self.inflight_longterm =
-                self.inflight_longterm.saturating_add(delta.saturating_mul(conn.smss));
-        }
-        if self.round_start {
+        let growth = self.probe.growth(rs.newly_acked).saturating_mul(conn.smss);
+        self.bounds.inflight_longterm = self.bounds.inflight_longterm.saturating_add(growth);
+        if self.round.start {
             self.raise_inflight_longterm_slope(conn);
         }
     }
@@ -248,12 +237,12 @@ impl<F: Flavour> Bbr3<F> {
     /// AdaptLongTermModel(): follows the feedback of a probe, ends the filter's cycle with it, and
     /// raises the long-term bound while losses allow. True when it decided a transition.
     fn adapt_long_term_model(&mut self, conn: &Conn, rs: &RateSample) -> bool {
-        if self.round_start && self.advance_ack_phase(conn, rs) {
+        if self.round.start && self.advance_ack_phase(conn, rs) {
             return true;
         }
         if F::P.judges_acks {
             self.judge_ack(conn, rs);
-        } else if self.inflight_longterm != INFINITE
+        } else if self.bounds.inflight_longterm != INFINITE
             && !self.is_loss_too_high(conn, rs)
             && !self.is_mark_rate_too_high()
         {
@@ -266,10 +255,10 @@ impl<F: Flavour> Bbr3<F> {
     /// the packets that were lost since left before it, or were only marked.
     fn judge_ack(&mut self, conn: &Conn, rs: &RateSample) {
         if !self.is_loss_too_high(conn, rs) && !self.is_mark_rate_too_high() {
-            if self.inflight_longterm != INFINITE {
+            if self.bounds.inflight_longterm != INFINITE {
                 self.raise_inflight_longterm(conn, rs);
             }
-        } else if self.is_bw_probe_sample {
+        } else if self.probe.is_sample {
             let sample = TooHigh { inflight: rs.tx_in_flight, is_app_limited: rs.is_app_limited };
             self.handle_inflight_too_high(conn, sample, rs.now);
         }
@@ -278,7 +267,7 @@ impl<F: Flavour> Bbr3<F> {
     /// The last part of AdaptLongTermModel(), apart because a path without loss has no bound.
     #[cold]
     fn raise_inflight_longterm(&mut self, conn: &Conn, rs: &RateSample) {
-        self.inflight_longterm = self.inflight_longterm.max(rs.tx_in_flight);
+        self.bounds.inflight_longterm = self.bounds.inflight_longterm.max(rs.tx_in_flight);
         if self.state == State::ProbeBwUp {
             self.probe_inflight_longterm_upward(conn, rs);
         }
@@ -287,19 +276,19 @@ impl<F: Flavour> Bbr3<F> {
     /// The part of AdaptLongTermModel() that waits for the start of a round.
     #[cold]
     fn advance_ack_phase(&mut self, conn: &Conn, rs: &RateSample) -> bool {
-        if self.ack_phase == AckPhase::ProbeStarting {
-            self.ack_phase = AckPhase::ProbeFeedback;
+        if self.probe.ack_phase == AckPhase::ProbeStarting {
+            self.probe.ack_phase = AckPhase::ProbeFeedback;
         }
-        if self.ack_phase == AckPhase::ProbeStopping {
+        if self.probe.ack_phase == AckPhase::ProbeStopping {
             // The last sample of the probe is in.
-            self.is_bw_probe_sample = false;
-            self.ack_phase = AckPhase::Init;
+            self.probe.is_sample = false;
+            self.probe.ack_phase = AckPhase::Init;
             if self.is_in_a_probe_bw_state() {
                 if !rs.is_app_limited {
                     self.advance_max_bw_filter();
                 }
                 // The precautionary probe went well: probe again at once, and stay this time.
-                if self.prev_probe_precautionary && !self.prev_probe_too_high {
+                if self.probe.prev_precautionary && !self.probe.prev_too_high {
                     self.start_probe_bw_refill(conn);
                     return true;
                 }
@@ -323,14 +312,14 @@ impl<F: Flavour> Bbr3<F> {
 
     /// HandleInflightTooHigh(), "Probing for Bandwidth In ProbeBW". `rs` is RS there.
     pub(super) fn handle_inflight_too_high(&mut self, conn: &Conn, rs: TooHigh, now: Instant) {
-        self.prev_probe_too_high = true;
-        self.is_bw_probe_sample = false; // react once a probe
+        self.probe.prev_too_high = true;
+        self.probe.is_sample = false; // react once a probe
         if !rs.is_app_limited {
             let cut = Self::packets_down(conn, F::P.beta.of(self.target_inflight(conn)));
-            self.inflight_longterm = rs.inflight.max(cut);
+            self.bounds.inflight_longterm = rs.inflight.max(cut);
         }
         if self.state == State::ProbeBwUp {
-            self.undo_state = Some(State::ProbeBwUp);
+            self.undo.state = Some(State::ProbeBwUp);
             self.start_probe_bw_down(conn, now);
         }
     }

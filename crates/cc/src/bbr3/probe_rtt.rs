@@ -9,6 +9,23 @@ use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::{Gain, Instant};
 
+/// The state of ProbeRTT, and of the restart from idle, which takes its place.
+#[derive(Clone, Debug)]
+pub(super) struct ProbeRtt {
+    /// BBR.probe_rtt_done_stamp; [`Instant::MAX`] while ProbeRTT has not reached its window.
+    done_stamp: Instant,
+    /// BBR.probe_rtt_round_done.
+    round_done: bool,
+    /// BBR.idle_restart.
+    pub(super) idle_restart: bool,
+}
+
+impl ProbeRtt {
+    pub(super) const fn new() -> Self {
+        Self { done_stamp: Instant::MAX, round_done: false, idle_restart: false }
+    }
+}
+
 impl<F: Flavour> Bbr3<F> {
     /// CheckProbeRTT(), "ProbeRTT Logic", but for BBR.idle_restart, which every ACK ends.
     ///
@@ -27,8 +44,8 @@ impl<F: Flavour> Bbr3<F> {
         rs: &RateSample,
         probe_rtt_expired: bool,
     ) {
-        if self.state != State::ProbeRtt && probe_rtt_expired && !self.idle_restart {
-            let probing = self.is_in_a_probe_bw_state() && self.ack_phase != AckPhase::Init;
+        if self.state != State::ProbeRtt && probe_rtt_expired && !self.probe_rtt.idle_restart {
+            let probing = self.is_in_a_probe_bw_state() && self.probe.ack_phase != AckPhase::Init;
             if F::P.ends_cycle_of_cut_probe && probing {
                 self.advance_max_bw_filter();
             }
@@ -44,8 +61,8 @@ impl<F: Flavour> Bbr3<F> {
         self.save_cwnd(conn);
         self.begin_probe_rtt_for_amendments();
         self.enter(State::ProbeRtt);
-        self.probe_rtt_done_stamp = Instant::MAX;
-        self.ack_phase = AckPhase::ProbeStopping;
+        self.probe_rtt.done_stamp = Instant::MAX;
+        self.probe.ack_phase = AckPhase::ProbeStopping;
         self.start_round(conn);
     }
 
@@ -53,25 +70,25 @@ impl<F: Flavour> Bbr3<F> {
     fn handle_probe_rtt(&mut self, conn: &mut Conn, rs: &RateSample) {
         // The low rate of ProbeRTT says nothing about the path.
         conn.sampler.mark_app_limited(conn.inflight);
-        if self.probe_rtt_done_stamp == Instant::MAX {
+        if self.probe_rtt.done_stamp == Instant::MAX {
             if conn.inflight <= self.probe_rtt_cwnd(conn) {
-                self.probe_rtt_done_stamp = rs.now + PROBE_RTT_DURATION;
-                self.probe_rtt_round_done = false;
+                self.probe_rtt.done_stamp = rs.now + PROBE_RTT_DURATION;
+                self.probe_rtt.round_done = false;
                 self.start_round(conn);
             }
             return;
         }
-        if self.round_start {
-            self.probe_rtt_round_done = true;
+        if self.round.start {
+            self.probe_rtt.round_done = true;
         }
-        if self.probe_rtt_round_done {
+        if self.probe_rtt.round_done {
             self.check_probe_rtt_done(conn, rs.now);
         }
     }
 
     /// CheckProbeRTTDone(), "ProbeRTT Logic".
     fn check_probe_rtt_done(&mut self, conn: &mut Conn, now: Instant) {
-        if now > self.probe_rtt_done_stamp {
+        if now > self.probe_rtt.done_stamp {
             self.renew_probe_rtt_expiry(conn, now);
             self.restore_cwnd(conn);
             self.exit_probe_rtt(conn, now);
@@ -80,15 +97,15 @@ impl<F: Flavour> Bbr3<F> {
 
     /// BBR.probe_rtt_min_stamp is `now`.
     pub(super) fn renew_probe_rtt_expiry(&mut self, conn: &Conn, now: Instant) {
-        self.probe_rtt_min_expiry = now + self.probe_rtt_interval(conn);
+        self.rtt.probe_expiry = now + self.probe_rtt_interval(conn);
     }
 
     /// ExitProbeRTT(), "Exiting ProbeRTT".
     fn exit_probe_rtt(&mut self, conn: &mut Conn, now: Instant) {
         self.end_probe_rtt_for_amendments(conn, now);
         conn.was_application_limited = false;
-        self.reset_short_term_model();
-        if self.full_bw_reached {
+        self.bounds.reset_short_term();
+        if self.full_pipe.reached {
             self.start_probe_bw_down(conn, now);
             self.start_probe_bw_cruise(conn);
         } else {
@@ -98,7 +115,7 @@ impl<F: Flavour> Bbr3<F> {
 
     /// ProbeRTTCwnd(), "Modulating cwnd in ProbeRTT".
     pub(super) fn probe_rtt_cwnd(&self, conn: &Conn) -> u64 {
-        let cwnd = self.bdp_multiple(conn, self.bw, PROBE_RTT_CWND_GAIN);
+        let cwnd = self.bdp_multiple(conn, self.bandwidth.bw, PROBE_RTT_CWND_GAIN);
         cwnd.min(self.most_of_probe_rtt(conn)).max(self.min_pipe_cwnd(conn))
     }
 
@@ -110,10 +127,9 @@ impl<F: Flavour> Bbr3<F> {
     /// each answer of a request/response flow would add its bytes, and the window would grow
     /// without bound. Here both begin anew, as in Linux.
     pub(super) fn handle_restart_from_idle(&mut self, conn: &mut Conn, now: Instant) {
-        self.idle_restart = true;
+        self.probe_rtt.idle_restart = true;
         self.schedule_rtt_check();
-        self.extra_acked_interval_start = now;
-        self.extra_acked_delivered = 0;
+        self.aggregation.begin(now);
         if self.is_in_a_probe_bw_state() {
             self.set_pacing_rate_with_gain(conn, Gain::ONE);
             self.is_model_new = true; // the next ACK has the state's own gain again
@@ -124,8 +140,8 @@ impl<F: Flavour> Bbr3<F> {
 
     /// The end of BBR.idle_restart, in UpdateOnACK().
     pub(super) fn end_idle_restart(&mut self, rs: &RateSample) {
-        if self.idle_restart && rs.delivered > 0 {
-            self.idle_restart = false;
+        if self.probe_rtt.idle_restart && rs.delivered > 0 {
+            self.probe_rtt.idle_restart = false;
             self.schedule_rtt_check();
         }
     }

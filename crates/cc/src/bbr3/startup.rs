@@ -17,7 +17,7 @@ impl<F: Flavour> Bbr3<F> {
 
     /// CheckStartupDone(), "Startup Dynamics". Its losses were looked at before.
     pub(super) fn check_startup_done(&mut self) {
-        if self.state == State::Startup && self.full_bw_reached {
+        if self.state == State::Startup && self.full_pipe.reached {
             self.enter_drain();
         }
     }
@@ -25,10 +25,10 @@ impl<F: Flavour> Bbr3<F> {
     /// CheckFullBWReached() and CheckStartupHighLoss(): few ACKs call for one.
     #[cold]
     pub(super) fn judge_round(&mut self, conn: &Conn, rs: &RateSample) {
-        if self.is_round_unjudged || F::P.full_bw_rises_on_any_ack {
+        if self.full_pipe.is_round_unjudged || F::P.full_bw_rises_on_any_ack {
             self.check_full_bw_reached(rs);
         }
-        if self.loss_round_start {
+        if self.loss_round.start {
             self.check_startup_high_loss(conn, rs);
         }
     }
@@ -41,44 +41,35 @@ impl<F: Flavour> Bbr3<F> {
     /// Linux counts ACKs that report losses (loss_events_in_round), whatever the number of ranges.
     /// Without selective ACKs any loss will do.
     fn check_startup_high_loss(&mut self, conn: &Conn, rs: &RateSample) {
-        let events = core::mem::take(&mut self.loss_events_in_round);
+        let events = core::mem::take(&mut self.loss_round.events);
         let enough = if conn.has_selective_acks { STARTUP_FULL_LOSS_COUNT } else { 1 };
-        if self.full_bw_reached
+        if self.full_pipe.reached
             || events < enough
             || !self.is_loss_too_high(conn, rs)
             || self.is_loss_of_path_in_startup(rs)
         {
             return;
         }
-        self.undo_state = Some(State::Startup);
+        self.undo.state = Some(State::Startup);
         self.end_startup(conn);
     }
 
     /// The queue is full: inflight_longterm begins with what was delivered at the best, and at least
     /// with the BDP.
     pub(super) fn end_startup(&mut self, conn: &Conn) {
-        self.full_bw_now = true;
-        self.full_bw_reached = true;
+        self.full_pipe.fill();
         let bdp = if F::P.targets_have_budget {
-            self.inflight(conn, self.max_bw, Gain::ONE)
+            self.inflight(conn, self.bandwidth.max, Gain::ONE)
         } else {
-            self.bdp_multiple(conn, self.bw, Gain::ONE)
+            self.bdp_multiple(conn, self.bandwidth.bw, Gain::ONE)
         };
-        self.inflight_longterm = bdp.max(self.inflight_latest);
+        self.bounds.inflight_longterm = bdp.max(self.loss_round.inflight_latest);
     }
 
     /// RFC 9959, appendix on BBR: congestion while the saved parameters are in use ends Startup.
     pub(super) fn end_startup_for_safe_retreat(&mut self) {
-        self.full_bw_now = true;
-        self.full_bw_reached = true;
+        self.full_pipe.fill();
         self.check_startup_done();
-    }
-
-    /// ResetFullBW(), "Exiting Acceleration Based on Bandwidth Plateau".
-    pub(super) fn reset_full_bw(&mut self) {
-        self.full_bw = Rate::ZERO;
-        self.full_bw_count = 0;
-        self.full_bw_now = false;
     }
 
     /// CheckFullBWReached(), "Exiting Acceleration Based on Bandwidth Plateau", once a round: by
@@ -94,30 +85,23 @@ impl<F: Flavour> Bbr3<F> {
     /// Linux asks on every ACK, so that a round's best sample is the baseline, and counts rounds by
     /// their first.
     fn check_full_bw_reached(&mut self, rs: &RateSample) {
-        if !self.full_bw_now && (rs.is_app_limited || rs.delivery_rate == Rate::ZERO) {
+        if !self.full_pipe.now && (rs.is_app_limited || rs.delivery_rate == Rate::ZERO) {
             return;
         }
-        self.is_round_unjudged = false;
-        if self.full_bw_now {
+        self.full_pipe.is_round_unjudged = false;
+        if self.full_pipe.now {
             return;
         }
         let growth = match self.amended(Amendment::UpEndsAtTarget) {
             Some(_) if self.state == State::ProbeBwUp => UP_GROWTH,
             _ => FULL_BW_GROWTH,
         };
-        if rs.delivery_rate >= growth.of_rate(self.full_bw) {
-            self.reset_full_bw();
-            self.full_bw = rs.delivery_rate;
+        if self.full_pipe.grows(rs.delivery_rate, growth)
+            || (F::P.full_bw_rises_on_any_ack && !self.round.start)
+        {
             return;
         }
-        if F::P.full_bw_rises_on_any_ack && !self.round_start {
-            return;
-        }
-        self.full_bw_count += 1;
-        self.full_bw_now = self.full_bw_count >= FULL_BW_ROUNDS;
-        if self.full_bw_now {
-            self.full_bw_reached = true;
-        }
+        self.full_pipe.count_plateau(FULL_BW_ROUNDS);
     }
 
     /// EnterDrain(), "Drain". Linux forgets what was lost and delivered in Startup: the losses of a
@@ -128,7 +112,7 @@ impl<F: Flavour> Bbr3<F> {
             self.reset_congestion_signals();
         }
         self.enter(State::Drain);
-        self.drain_start_round = self.round_count;
+        self.full_pipe.drain_start_round = self.round.count;
     }
 
     /// CheckDrainDone(), "Drain". C.inflight is that after this ACK: with the one before it, a flow
@@ -138,9 +122,9 @@ impl<F: Flavour> Bbr3<F> {
         if self.state != State::Drain {
             return;
         }
-        let bw = if F::P.drain_ignores_bounds { self.max_bw } else { self.bw };
+        let bw = if F::P.drain_ignores_bounds { self.bandwidth.max } else { self.bandwidth.bw };
         if conn.inflight <= self.inflight(conn, bw, Gain::ONE)
-            || self.round_count - self.drain_start_round > F::P.drain_rounds
+            || self.round.count - self.full_pipe.drain_start_round > F::P.drain_rounds
         {
             self.enter_probe_bw(conn, rs.now);
         }

@@ -280,7 +280,7 @@ impl<F: Flavour> Bbr3<F> {
     #[inline]
     pub(super) fn network_sample(&self, rs: &RateSample) -> RateSample {
         let (Some(swift), Some(rtt)) = (F::swift(&self.own), rs.rtt()) else { return *rs };
-        let least = Duration::from_nanos(rtt.as_nanos() >> NETWORK_RTT_SHIFT).min(self.min_rtt);
+        let least = Duration::from_nanos(rtt.as_nanos() >> NETWORK_RTT_SHIFT).min(self.rtt.min);
         let most = (rtt - least).min(Duration::from_nanos(swift.max_receiver_delay.into()));
         let (host, wait) = rs.delays_at_receiver();
         let host = host.min(most);
@@ -293,7 +293,7 @@ impl<F: Flavour> Bbr3<F> {
 
     /// Swift's law for one ACK. `rs` is the network's sample. True if it ended a probe.
     pub(super) fn follow_swift(&mut self, conn: &Conn, rs: &RateSample) -> bool {
-        let (min_rtt, smss, round_start) = (self.min_rtt, conn.smss, self.round_start);
+        let (min_rtt, smss, round_start) = (self.rtt.min, conn.smss, self.round.start);
         let Some(swift) = F::swift_mut(&mut self.own) else { return false };
         let Some(rtt) = rs.rtt() else { return false };
         let ((host, wait), now) = (rs.delays_at_receiver(), rs.now);
@@ -313,7 +313,7 @@ impl<F: Flavour> Bbr3<F> {
         let next_cut = now + rtt + host + wait.min(endpoint_target);
         let doubles =
             matches!(self.state, State::Startup | State::ProbeBwRefill | State::ProbeBwUp);
-        let most = self.max_inflight;
+        let most = self.control.max_inflight;
         if host <= endpoint_target {
             swift.endpoint.grow(rs.newly_acked, smss, doubles, most);
         } else if now >= swift.endpoint.next_cut {
@@ -327,7 +327,7 @@ impl<F: Flavour> Bbr3<F> {
         swift.least_rtt = if round_start { nanos(rtt) } else { least_rtt.min(nanos(rtt)) };
         if rtt <= target {
             swift.fabric.grow(rs.newly_acked, smss, doubles, most);
-        } else if !self.full_bw_reached {
+        } else if !self.full_pipe.reached {
             let is_over = round_start && least_rtt != u32::MAX;
             if is_over && Duration::from_nanos(least_rtt.into()) > target {
                 self.end_startup_for_swift(conn, rs);
@@ -348,8 +348,8 @@ impl<F: Flavour> Bbr3<F> {
     /// others below it: with headroom a flow to a slow receiver had 0.9 of a link.
     #[cold]
     fn end_probe_for_swift(&mut self, conn: &Conn, now: Instant) {
-        self.prev_probe_too_high = true;
-        self.is_bw_probe_sample = false;
+        self.probe.prev_too_high = true;
+        self.probe.is_sample = false;
         self.start_probe_bw_down(conn, now);
     }
 
@@ -357,10 +357,9 @@ impl<F: Flavour> Bbr3<F> {
     /// follows is the exit by a plateau, and Drain.
     #[cold]
     fn end_startup_for_swift(&mut self, conn: &Conn, rs: &RateSample) {
-        self.full_bw_now = true;
-        self.full_bw_reached = true;
+        self.full_pipe.fill();
         self.is_model_new = true;
-        let (max_bw, min_rtt) = (self.max_bw, self.min_rtt.min(rs.rtt));
+        let (max_bw, min_rtt) = (self.bandwidth.max, self.rtt.min.min(rs.rtt));
         if let Some(swift) = F::swift_mut(&mut self.own) {
             swift.fabric.size = swift.bdp(max_bw, min_rtt).max(least_window(conn.smss, rs.rtt));
             swift.fabric.next_cut = rs.now + rs.rtt;
@@ -369,7 +368,7 @@ impl<F: Flavour> Bbr3<F> {
 
     /// REFILL begins: the fabric window is the estimated BDP at least, which makes no queue.
     pub(super) fn refill_for_swift(&mut self) {
-        let (max_bw, min_rtt) = (self.max_bw, self.min_rtt);
+        let (max_bw, min_rtt) = (self.bandwidth.max, self.rtt.min);
         if let Some(swift) = F::swift_mut(&mut self.own) {
             swift.fabric.size = swift.fabric.size.max(swift.bdp(max_bw, min_rtt));
             self.is_model_new = true;
@@ -418,7 +417,7 @@ impl<F: Flavour> Bbr3<F> {
 
     /// Bytes that wait in the receiver's host.
     pub(super) fn volume_at_receiver(&self) -> u64 {
-        F::swift(&self.own).map_or(0, |swift| self.bw.bytes_in(swift.time_at_receiver()))
+        F::swift(&self.own).map_or(0, |swift| self.bandwidth.bw.bytes_in(swift.time_at_receiver()))
     }
 
     /// True if a probe waits for rounds alone, however small the BDP is: `bbr-swift`, unless it
@@ -432,7 +431,7 @@ impl<F: Flavour> Bbr3<F> {
     /// millisecond is many round trips of a data centre, and no pacing.
     pub(super) fn quantum_time_for_swift(&self) -> Duration {
         match F::swift(&self.own) {
-            Some(_) => Duration::from_nanos(self.min_rtt.as_nanos() / QUANTUM_RTT_DIVISOR),
+            Some(_) => Duration::from_nanos(self.rtt.min.as_nanos() / QUANTUM_RTT_DIVISOR),
             None => Duration::MAX,
         }
     }

@@ -244,14 +244,14 @@ fn losses_while_cruising_cut_the_short_term_model_only() {
 #[test]
 fn a_lossy_round_takes_three_tenths_of_the_window_at_most() {
     let (mut bbr, mut conn) = plain::<Draft>();
-    let rs = sample(bbr.max_bw);
+    let rs = sample(bbr.bandwidth.max);
     conn.cwnd = 1_000_000;
     for (latest, left) in [(1_000, 700_000), (1_000, 490_000), (450_000, 450_000)] {
-        bbr.is_loss_in_round = true;
-        bbr.loss_round_start = true;
-        bbr.inflight_latest = latest;
+        bbr.loss_round.has_loss = true;
+        bbr.loss_round.start = true;
+        bbr.loss_round.inflight_latest = latest;
         bbr.update_congestion_signals(&conn, &rs);
-        assert_eq!(bbr.inflight_shortterm, left);
+        assert_eq!(bbr.bounds.inflight_shortterm, left);
     }
 }
 
@@ -259,7 +259,7 @@ fn a_lossy_round_takes_three_tenths_of_the_window_at_most() {
 #[test]
 fn an_undo_gives_back_the_state_of_its_own_episode_only() {
     let (mut bbr, mut conn) = plain::<Draft>();
-    bbr.undo_state = Some(State::ProbeBwUp);
+    bbr.undo.state = Some(State::ProbeBwUp);
     bbr.on_enter_recovery(&mut conn);
     bbr.on_spurious_loss(&mut conn);
     assert_eq!(bbr.state, State::ProbeBwCruise);
@@ -270,7 +270,7 @@ fn an_undo_gives_back_the_state_of_its_own_episode_only() {
 fn an_undo_ends_no_state_that_came_since() {
     for state in [State::ProbeBwUp, State::ProbeRtt] {
         let (mut bbr, mut conn) = plain::<Draft>();
-        bbr.undo_state = Some(State::ProbeBwUp);
+        bbr.undo.state = Some(State::ProbeBwUp);
         bbr.state = state;
         bbr.on_spurious_loss(&mut conn);
         assert_eq!(bbr.state, state);
@@ -282,10 +282,10 @@ fn an_undo_ends_no_state_that_came_since() {
 fn a_flight_without_losses_raises_the_long_term_bound() {
     fn raised<F: Flavour>() -> (u64, u64) {
         let (mut bbr, mut conn) = plain::<F>();
-        let rs = sample(bbr.max_bw);
-        bbr.inflight_longterm = rs.tx_in_flight / 2;
+        let rs = sample(bbr.bandwidth.max);
+        bbr.bounds.inflight_longterm = rs.tx_in_flight / 2;
         bbr.on_ack(&mut conn, &rs);
-        (bbr.inflight_longterm, rs.tx_in_flight)
+        (bbr.bounds.inflight_longterm, rs.tx_in_flight)
     }
     for (bound, in_flight) in [raised::<Draft>(), raised::<Linux>()] {
         assert_eq!(bound, in_flight);
@@ -297,9 +297,9 @@ fn a_flight_without_losses_raises_the_long_term_bound() {
 #[test]
 fn up_has_room_for_two_packets_more() {
     let (mut bbr, conn) = plain::<Draft>();
-    let cruising = bbr.inflight(&conn, bbr.bw, Gain::ONE);
+    let cruising = bbr.inflight(&conn, bbr.bandwidth.bw, Gain::ONE);
     bbr.state = State::ProbeBwUp;
-    assert_eq!(bbr.inflight(&conn, bbr.bw, Gain::ONE), cruising + 2 * SMSS);
+    assert_eq!(bbr.inflight(&conn, bbr.bandwidth.bw, Gain::ONE), cruising + 2 * SMSS);
 }
 
 /// The plateau of UP is three rounds of UP. The round in which it began is one of REFILL, also where
@@ -309,12 +309,12 @@ fn up_is_not_judged_in_the_round_in_which_it_began() {
     fn rounds_without_growth<F: Flavour>() -> u32 {
         let (mut bbr, mut conn) = plain::<F>();
         bbr.state = State::ProbeBwRefill;
-        (bbr.next_round_delivered, conn.sampler.delivered) = (0, 100 * SMSS);
-        let rate = bbr.max_bw;
+        (bbr.round.next_delivered, conn.sampler.delivered) = (0, 100 * SMSS);
+        let rate = bbr.bandwidth.max;
         bbr.on_ack(&mut conn, &RateSample { is_app_limited: true, ..sample(rate) });
         assert_eq!(bbr.state, State::ProbeBwUp);
         bbr.on_ack(&mut conn, &sample(rate));
-        bbr.full_bw_count
+        bbr.full_pipe.count
     }
     assert_eq!((rounds_without_growth::<Draft>(), rounds_without_growth::<DraftAmended>()), (0, 0));
 }
@@ -324,14 +324,14 @@ fn up_is_not_judged_in_the_round_in_which_it_began() {
 fn a_restart_from_idle_ends_with_a_delivery() {
     fn restarts<F: Flavour>() -> (bool, bool) {
         let (mut bbr, mut conn) = plain::<F>();
-        bbr.probe_rtt_min_delay = bbr.min_rtt;
+        bbr.rtt.probe_min_delay = bbr.rtt.min;
         bbr.schedule_rtt_check();
         bbr.on_restart_from_idle(&mut conn, Instant::default());
-        let delivered_nothing = RateSample { delivered: 0, ..sample(bbr.max_bw) };
+        let delivered_nothing = RateSample { delivered: 0, ..sample(bbr.bandwidth.max) };
         bbr.on_ack(&mut conn, &delivered_nothing);
-        let before = bbr.idle_restart;
+        let before = bbr.probe_rtt.idle_restart;
         bbr.on_ack(&mut conn, &sample(Rate::from_bits_per_sec(1_000_000)));
-        (before, bbr.idle_restart)
+        (before, bbr.probe_rtt.idle_restart)
     }
     assert_eq!((restarts::<Draft>(), restarts::<Linux>()), ((true, false), (true, false)));
 }
@@ -341,10 +341,10 @@ fn a_restart_from_idle_ends_with_a_delivery() {
 #[test]
 fn what_is_not_known_changes_nothing() {
     let (mut bbr, mut conn) = plain::<Draft>();
-    let (rate, inflight) = (conn.pacing_rate, bbr.inflight_latest);
-    bbr.update_latest_delivery_signals(&conn, &sample(Rate::ZERO));
-    assert_eq!(bbr.inflight_latest, inflight);
-    bbr.bw = Rate::ZERO;
+    let (rate, inflight) = (conn.pacing_rate, bbr.loss_round.inflight_latest);
+    bbr.loss_round.update_latest(conn.sampler.delivered, &sample(Rate::ZERO));
+    assert_eq!(bbr.loss_round.inflight_latest, inflight);
+    bbr.bandwidth.bw = Rate::ZERO;
     bbr.set_pacing_rate_with_gain(&mut conn, Gain::ONE);
     assert_eq!(conn.pacing_rate, rate);
 }
@@ -355,7 +355,7 @@ fn an_interval_of_aggregation_begins_with_the_restart_from_idle() {
     let (mut bbr, mut conn) = plain::<Draft>();
     let later = Instant::default() + MS.times(900);
     bbr.on_restart_from_idle(&mut conn, later);
-    assert_eq!(bbr.extra_acked_interval_start, later);
+    assert_eq!(bbr.aggregation.interval_start, later);
 }
 
 /// "(1 - loss_rate)^N", as the draft's text has it: N rounds of a loss that a flow bears cost N

@@ -26,7 +26,7 @@ fn bounds(marks: &[bool]) -> std::vec::Vec<u64> {
             // The first ACK of the round trip, and one more.
             for round_start in [true, false] {
                 let rs = RateSample { prior_delivered: left_at, ..sample(Rate::ZERO) };
-                bbr.round_start = round_start;
+                bbr.round.start = round_start;
                 if *is_marked {
                     Draft::fallback_mut(&mut bbr.own).expect("ECN is on").note_marks();
                 }
@@ -165,7 +165,7 @@ proptest! {
                 };
                 let other = State::ProbeBwUp;
                 bbr.state = if ack.is_in_cruise { State::ProbeBwCruise } else { other };
-                bbr.round_start = ack.round_start;
+                bbr.round.start = ack.round_start;
                 if ack.is_marked {
                     Draft::fallback_mut(&mut bbr.own).expect("ECN is on").note_marks();
                 }

@@ -43,16 +43,16 @@ impl Phase {
     }
 
     pub(super) fn agrees(&self, real: &Bbr3<Draft>) {
-        assert_eq!(real.ack_phase, self.ack_phase);
-        assert_eq!(real.is_bw_probe_sample, self.is_bw_probe_sample);
-        assert_eq!(u64::from(real.rounds_since_probe_up), self.rounds_since_up);
-        assert_eq!(real.prev_probe_too_high, self.prev_too_high);
-        assert_eq!(real.prev_probe_precautionary, self.prev_precautionary);
-        assert_eq!(real.bw_probe_up_rounds, self.up_rounds);
-        assert_eq!(real.bw_probe_up_acked, self.up_acked);
-        assert_eq!(real.probe_up_acked_per_inc, self.up_acked_per_inc);
-        assert_eq!(real.bw_probe_wait, self.wait);
-        assert_eq!(real.bw_probe_time, self.cycle_stamp + self.wait);
+        assert_eq!(real.probe.ack_phase, self.ack_phase);
+        assert_eq!(real.probe.is_sample, self.is_bw_probe_sample);
+        assert_eq!(u64::from(real.probe.rounds_since_up), self.rounds_since_up);
+        assert_eq!(real.probe.prev_too_high, self.prev_too_high);
+        assert_eq!(real.probe.prev_precautionary, self.prev_precautionary);
+        assert_eq!(real.probe.up_rounds, self.up_rounds);
+        assert_eq!(real.probe.up_acked, self.up_acked);
+        assert_eq!(real.probe.up_acked_per_inc, self.up_acked_per_inc);
+        assert_eq!(real.probe.wait, self.wait);
+        assert_eq!(real.probe.time, self.cycle_stamp + self.wait);
     }
 }
 

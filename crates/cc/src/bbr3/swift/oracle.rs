@@ -29,10 +29,10 @@ fn flow(rtt_us: f64) -> (Conn, Bbr3<DraftSwift>, RateSample) {
     let now = Instant::from_nanos(1_000_000_000);
     let mut conn = Conn::new(&config, now);
     let mut bbr = Bbr3::new(&mut conn, now, &config);
-    bbr.min_rtt = micros(DISTANCE);
-    bbr.max_bw = Rate::from_bits_per_sec(10_000_000_000);
-    bbr.max_inflight = 1 << 40;
-    bbr.full_bw_reached = true;
+    bbr.rtt.min = micros(DISTANCE);
+    bbr.bandwidth.max = Rate::from_bits_per_sec(10_000_000_000);
+    bbr.control.max_inflight = 1 << 40;
+    bbr.full_pipe.reached = true;
     bbr.state = State::ProbeBwCruise;
     let packet = conn.sampler.on_sent(now, SMSS, false, 10 * SMSS);
     conn.sampler.count_delivered(SMSS);
@@ -135,12 +135,12 @@ proptest! {
         let (conn, mut bbr, mut rs) = flow(rtt_us);
         rs.tx_in_flight = 100 * SMSS;
         rs.set_delays_at_receiver(micros(host_us), Duration::ZERO);
-        (bbr.state, bbr.full_bw_reached, bbr.round_start) = (State::Startup, false, round_start);
+        (bbr.state, bbr.full_pipe.reached, bbr.round.start) = (State::Startup, false, round_start);
         bbr.own.least_rtt = least_us.map_or(u32::MAX, |us| nanos(micros(us)));
         prop_assume!([Some(rtt_us), least_us].iter().flatten().all(|us| (us - 44.0).abs() > 0.5));
         bbr.follow_swift(&conn, &rs);
         let is_over = round_start && rtt_us > 44.0 && least_us.is_some_and(|us| us > 44.0);
-        prop_assert_eq!(bbr.full_bw_reached, is_over);
+        prop_assert_eq!(bbr.full_pipe.reached, is_over);
         prop_assert_eq!(bbr.own.fabric.is_in_force(), is_over);
         if is_over {
             let expected = 1.25e9 / 1e6 * (DISTANCE + host_us.min(100.0));

@@ -1,0 +1,36 @@
+//! The round trip without a queue, and when ProbeRTT is due, "ProbeRTT Logic".
+
+use super::params::{MIN_RTT_FILTER_LEN, PROBE_RTT_INTERVAL};
+use crate::units::{Duration, Instant};
+
+/// BBR.min_rtt and BBR.probe_rtt_min_delay, with the ends of their windows.
+#[derive(Clone, Debug)]
+pub(super) struct MinRtt {
+    /// BBR.min_rtt; [`Duration::MAX`] before a sample.
+    pub(super) min: Duration,
+    /// BBR.min_rtt_stamp + BBR.MinRTTFilterLen: the moment is compared with each ACK's.
+    pub(super) min_expiry: Instant,
+    /// BBR.probe_rtt_min_delay.
+    pub(super) probe_min_delay: Duration,
+    /// BBR.probe_rtt_min_stamp + BBR.ProbeRTTInterval; never before the first sample.
+    pub(super) probe_expiry: Instant,
+    /// The first moment at which an ACK is asked what ProbeRTT and min_rtt are due for.
+    pub(super) next_check: Instant,
+    /// The initial pacing rate is of a measured round trip.
+    pub(super) is_measured: bool,
+}
+
+impl MinRtt {
+    /// "BBR.min_rtt = C.srtt ? C.srtt : Infinity", where `srtt` is the handshake's.
+    pub(super) fn new(now: Instant, srtt: Option<Duration>) -> Self {
+        let rtt = srtt.unwrap_or(Duration::MAX);
+        Self {
+            min: rtt,
+            min_expiry: now + MIN_RTT_FILTER_LEN,
+            probe_min_delay: rtt,
+            probe_expiry: srtt.map_or(Instant::MAX, |_| now + PROBE_RTT_INTERVAL),
+            next_check: now,
+            is_measured: srtt.is_some(),
+        }
+    }
+}

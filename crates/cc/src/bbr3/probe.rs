@@ -1,0 +1,76 @@
+//! One probe for bandwidth, "Probing for Bandwidth In ProbeBW": its feedback, its growth, and the
+//! time of the next.
+
+use super::params::MAX_PROBE_UP_ROUNDS;
+use crate::conn::INFINITE;
+use crate::units::{Duration, Instant};
+
+/// BBR.ack_phase: what the ACKs that come in now say about the probing for bandwidth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum AckPhase {
+    /// ACKS_INIT: not probing, no feedback of a probe.
+    Init,
+    /// ACKS_REFILLING: sending at the estimated bandwidth to fill the pipe.
+    Refilling,
+    /// ACKS_PROBE_STARTING: inflight rises to probe.
+    ProbeStarting,
+    /// ACKS_PROBE_FEEDBACK: the feedback of the probe comes in.
+    ProbeFeedback,
+    /// ACKS_PROBE_STOPPING: no longer probing, feedback still comes in.
+    ProbeStopping,
+}
+
+/// The newest probe.
+#[derive(Clone, Debug)]
+pub(super) struct Probe {
+    /// BBR.ack_phase.
+    pub(super) ack_phase: AckPhase,
+    /// BBR.bw_probe_samples: the losses of now may be this probe's.
+    pub(super) is_sample: bool,
+    /// BBR.prev_probe_too_high, and whether the probe was ended as a precaution after such a one.
+    pub(super) prev_too_high: bool,
+    pub(super) prev_precautionary: bool,
+    /// BBR.bw_probe_up_rounds, BBR.bw_probe_up_acks and BBR.probe_up_cnt, in bytes.
+    pub(super) up_rounds: u32,
+    pub(super) up_acked: u64,
+    pub(super) up_acked_per_inc: u64,
+    /// BBR.rounds_since_bw_probe.
+    pub(super) rounds_since_up: u32,
+    /// BBR.bw_probe_wait.
+    pub(super) wait: Duration,
+    /// BBR.cycle_stamp + BBR.bw_probe_wait: the moment is compared with each ACK's.
+    pub(super) time: Instant,
+}
+
+impl Probe {
+    pub(super) const fn new(now: Instant) -> Self {
+        Self {
+            ack_phase: AckPhase::Init,
+            is_sample: false,
+            prev_too_high: false,
+            prev_precautionary: false,
+            up_rounds: 0,
+            up_acked: 0,
+            up_acked_per_inc: INFINITE,
+            rounds_since_up: 0,
+            wait: Duration::ZERO,
+            time: now,
+        }
+    }
+
+    /// RaiseInflightLongtermSlope(): the growth of inflight_longterm doubles each round. The bytes
+    /// for each packet more are `least` at least.
+    pub(super) fn raise_slope(&mut self, per_inc: impl Fn(u64) -> u64, least: u64) {
+        let growth_this_round = 1u64 << self.up_rounds;
+        self.up_rounds = (self.up_rounds + 1).min(MAX_PROBE_UP_ROUNDS);
+        self.up_acked_per_inc = per_inc(growth_this_round).max(least);
+    }
+
+    /// ProbeInflightLongtermUpward(): packets by which the bound grows with `acked` bytes more.
+    pub(super) const fn growth(&mut self, acked: u64) -> u64 {
+        self.up_acked = self.up_acked.saturating_add(acked);
+        let packets = self.up_acked / self.up_acked_per_inc;
+        self.up_acked -= packets * self.up_acked_per_inc;
+        packets
+    }
+}

@@ -23,7 +23,7 @@ const SEND_TARGET: u64 = 120;
 const AMENDED_PERCENT: u64 = 115;
 /// The most bytes of a packet's state and of a controller.
 const PACKET_STATE_TARGET: usize = 48;
-const CONTROLLER_TARGET: usize = 768;
+const CONTROLLER_TARGET: usize = 832;
 
 #[library_benchmark(config = LibraryBenchmarkConfig::default()
     .tool(Callgrind::default().entry_point(EntryPoint::Custom("*counted_ack*".to_owned()))))]

@@ -70,8 +70,6 @@ pub trait CongestionControl {
     fn on_retreated(&mut self, _conn: &mut Conn, _half_of_pipe: u64) {}
     /// C.SMSS changed.
     fn on_mtu_update(&mut self, _conn: &mut Conn) {}
-    /// The receiver acknowledges more or less often from now on.
-    fn on_ack_frequency(&mut self) {}
     /// True if CE marks have an answer; without one the transport does not ask for them.
     fn wants_ecn(&self) -> bool {
         true

@@ -470,7 +470,6 @@ impl Controller {
     /// has it.
     pub fn on_ack_frequency(&mut self, ack_frequency: Option<AckFrequency>) {
         self.conn.set_ack_frequency(ack_frequency);
-        each!(&mut self.algo, a => a.on_ack_frequency());
     }
 
     /// C.SMSS is `smss` bytes from now on.

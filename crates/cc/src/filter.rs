@@ -1,18 +1,5 @@
 //! The windowed maximum that every BBR needs: over round trips, not over time.
 
-/// The maximum over the last round trips, of as many as the type has room for.
-pub(crate) trait WindowedMax: Clone + core::fmt::Debug + Default {
-    /// [`RoundMax::update`].
-    fn update(&mut self, value: u64, round: u64, rounds: usize) -> u64;
-}
-
-impl<const N: usize> WindowedMax for RoundMax<N> {
-    #[inline]
-    fn update(&mut self, value: u64, round: u64, rounds: usize) -> u64 {
-        self.update(value, round, rounds)
-    }
-}
-
 impl<const N: usize> Default for RoundMax<N> {
     fn default() -> Self {
         Self::new()

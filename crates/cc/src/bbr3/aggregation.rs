@@ -1,42 +1,28 @@
 //! Data that arrives in bursts, "BBR.extra_acked".
 
-use core::marker::PhantomData;
+use core::fmt::Debug;
 
-use super::params::{
-    AGGREGATION_MARGIN, EXTRA_ACKED_BUCKETS, EXTRA_ACKED_ROUNDS, ExtraAckedFilter, Flavour,
-};
+use super::params::{AGGREGATION_MARGIN, EXTRA_ACKED_ROUNDS};
 use super::round::Round;
 use crate::conn::Conn;
-use crate::filter::WindowedMax;
+use crate::filter::RoundMax;
 use crate::sampler::RateSample;
-use crate::units::{Instant, Rate};
+use crate::units::{Gain, Instant, Rate};
 
 /// BBR.extra_acked, its interval and its filter.
 #[derive(Clone, Debug)]
-pub(super) struct Aggregation<F: Flavour> {
+pub(super) struct Aggregation<E> {
     /// BBR.extra_acked.
     pub(super) extra_acked: u64,
     /// BBR.extra_acked_interval_start and BBR.extra_acked_delivered.
     pub(super) interval_start: Instant,
     pub(super) delivered: u64,
-    filter: F::ExtraAcked,
-    /// Number and age in rounds of the newer of Linux's two buckets.
-    bucket: u32,
-    bucket_rounds: u32,
-    flavour: PhantomData<F>,
+    filter: E,
 }
 
-impl<F: Flavour> Aggregation<F> {
+impl<E: ExtraAckedFilter> Aggregation<E> {
     pub(super) fn new(now: Instant) -> Self {
-        Self {
-            extra_acked: 0,
-            interval_start: now,
-            delivered: 0,
-            filter: F::ExtraAcked::default(),
-            bucket: 0,
-            bucket_rounds: 0,
-            flavour: PhantomData,
-        }
+        Self { extra_acked: 0, interval_start: now, delivered: 0, filter: E::default() }
     }
 
     /// An interval begins, with nothing delivered.
@@ -45,19 +31,12 @@ impl<F: Flavour> Aggregation<F> {
         self.delivered = 0;
     }
 
-    /// Linux keeps two maxima, of the rounds since the newer was begun and of those before; each is
-    /// of so many rounds, and of one in Startup.
+    /// A round begins.
     pub(super) fn start_round(&mut self, full_bw_reached: bool) {
-        if let ExtraAckedFilter::TwoBuckets { rounds } = F::P.extra_acked_filter {
-            self.bucket_rounds += 1;
-            if !full_bw_reached || self.bucket_rounds >= rounds {
-                self.bucket_rounds = 0;
-                self.bucket = self.bucket.wrapping_add(1);
-            }
-        }
+        self.filter.start_round(full_bw_reached);
     }
 
-    /// UpdateACKAggregation(); true if BBR.extra_acked is another one.
+    /// UpdateACKAggregation().
     ///
     /// The draft's interval ends when ACKs fall behind BBR.bw. An estimate that is a percent too low
     /// never explains what arrives, and the excess adds up for as long as data flows: on a BDP of a
@@ -65,8 +44,7 @@ impl<F: Flavour> Aggregation<F> {
     /// [`AGGREGATION_MARGIN`] fell behind as well: an ACK after a silence begins an interval, and
     /// so does each of a steady stream. Not in Startup, whose estimate is far below, and where the
     /// excess of several bursts is what makes the window grow; and not while the window is full:
-    /// beside CUBIC with a deep buffer the excess is what keeps a share. Linux bounds what the
-    /// window makes of the volume instead ([`super::params::EXTRA_ACKED_TIME`]).
+    /// beside CUBIC with a deep buffer the excess is what keeps a share.
     #[inline]
     pub(super) fn update(
         &mut self,
@@ -75,14 +53,13 @@ impl<F: Flavour> Aggregation<F> {
         bw: Rate,
         round: &Round,
         full_bw_reached: bool,
-    ) -> bool {
+    ) {
         let interval = rs.now.since(self.interval_start);
         let mut expected_delivered = bw.bytes_in(interval);
-        let explained = match F::P.extra_acked_filter {
-            ExtraAckedFilter::Rounds if full_bw_reached && !conn.is_cwnd_limited() => {
-                AGGREGATION_MARGIN.of(expected_delivered)
-            }
-            _ => expected_delivered,
+        let explained = if full_bw_reached && !conn.is_cwnd_limited() {
+            E::MARGIN.of(expected_delivered)
+        } else {
+            expected_delivered
         };
         // The ACKs fell behind the expected rate: the episode of aggregation is over.
         if self.delivered <= explained {
@@ -91,15 +68,69 @@ impl<F: Flavour> Aggregation<F> {
         }
         self.delivered += rs.newly_acked;
         let extra = (self.delivered - expected_delivered).min(conn.cwnd);
-        let (slot, slots) = match F::P.extra_acked_filter {
-            // In Startup the bandwidth is not known yet, and much seems extra: remember one round.
-            ExtraAckedFilter::Rounds if full_bw_reached => (round.count, EXTRA_ACKED_ROUNDS),
-            ExtraAckedFilter::Rounds => (round.count, 1),
-            ExtraAckedFilter::TwoBuckets { .. } => (self.bucket.into(), EXTRA_ACKED_BUCKETS),
-        };
-        let extra_acked = self.filter.update(extra, slot, slots);
-        let is_new = extra_acked != self.extra_acked;
-        self.extra_acked = extra_acked;
-        is_new
+        self.extra_acked = self.filter.update(extra, round.count, full_bw_reached);
+    }
+}
+
+/// The filter of the maximum of extra_acked.
+pub(crate) trait ExtraAckedFilter: Clone + Debug + Default {
+    /// What the estimate explains beside its BDP.
+    const MARGIN: Gain;
+
+    /// A round begins.
+    fn start_round(&mut self, full_bw_reached: bool);
+
+    /// Takes `extra` in at a round; returns the maximum.
+    fn update(&mut self, extra: u64, round: u64, full_bw_reached: bool) -> u64;
+}
+
+/// The maximum of BBR.ExtraAckedFilterLen rounds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MaxOfRounds(RoundMax<EXTRA_ACKED_ROUNDS>);
+
+impl ExtraAckedFilter for MaxOfRounds {
+    const MARGIN: Gain = AGGREGATION_MARGIN;
+
+    #[inline]
+    fn start_round(&mut self, _: bool) {}
+
+    #[inline]
+    fn update(&mut self, extra: u64, round: u64, full_bw_reached: bool) -> u64 {
+        // In Startup the bandwidth is not known yet, and much seems extra: remember one round.
+        let rounds = if full_bw_reached { EXTRA_ACKED_ROUNDS } else { 1 };
+        self.0.update(extra, round, rounds)
+    }
+}
+
+/// Linux's filter: two maxima, of the rounds since the newer was begun and of those before; each is
+/// of [`Self::ROUNDS`], and of one in Startup. Linux bounds what the window makes of the volume
+/// instead of having a margin.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TwoBuckets {
+    max: RoundMax<2>,
+    /// Number and age in rounds of the newer bucket.
+    number: u32,
+    age: u32,
+}
+
+impl TwoBuckets {
+    pub(super) const ROUNDS: u32 = 5;
+}
+
+impl ExtraAckedFilter for TwoBuckets {
+    const MARGIN: Gain = Gain::ONE;
+
+    #[inline]
+    fn start_round(&mut self, full_bw_reached: bool) {
+        self.age += 1;
+        if !full_bw_reached || self.age >= Self::ROUNDS {
+            self.age = 0;
+            self.number = self.number.wrapping_add(1);
+        }
+    }
+
+    #[inline]
+    fn update(&mut self, extra: u64, _: u64, _: bool) -> u64 {
+        self.max.update(extra, self.number.into(), 2)
     }
 }

@@ -5,47 +5,40 @@ use crate::units::Rate;
 
 /// BBR.max_bw, its filter, and BBR.bw.
 #[derive(Clone, Debug)]
-pub(super) struct Bandwidth {
+pub(crate) struct Bandwidth {
     /// BBR.max_bw.
     pub(super) max: Rate,
     /// BBR.max_bw_filter: the maximum of this ProbeBW cycle, behind that of the one before.
     pub(super) filter: [Rate; 2],
     /// BBR.bw: the maximum within the short-term bound.
     pub(super) bw: Rate,
-    /// BBR.bdp: BDPMultiple(bw, 1).
-    pub(super) bdp: u64,
 }
 
 impl Bandwidth {
     /// InitWindowedMaxFilter().
-    pub(super) const fn new(bdp: u64) -> Self {
-        Self { max: Rate::ZERO, filter: [Rate::ZERO; 2], bw: Rate::ZERO, bdp }
+    pub(super) const fn new() -> Self {
+        Self { max: Rate::ZERO, filter: [Rate::ZERO; 2], bw: Rate::ZERO }
     }
 
     /// UpdateMaxBw(), "Updating the BBR.max_bw Max Filter". A sample without a rate updates nothing.
-    /// True if the newer maximum rose.
     #[inline]
-    pub(super) fn update_max(&mut self, rs: &RateSample) -> bool {
-        let raises = rs.delivery_rate > self.filter[1];
-        let raises = raises && (rs.delivery_rate >= self.max || !rs.is_app_limited);
-        if raises {
+    pub(super) fn update_max(&mut self, rs: &RateSample) {
+        let counts = rs.delivery_rate >= self.max || !rs.is_app_limited;
+        if counts && rs.delivery_rate > self.filter[1] {
             self.filter[1] = rs.delivery_rate;
             self.max = self.filter[0].max(self.filter[1]);
         }
-        raises
     }
 
     /// AdvanceMaxBwFilter(), "Tracking Time for the BBR.max_bw Max Filter". The maximum is taken
     /// again at once, or an old one would outlive its window until the next sample. A cycle without
     /// a sample (all of them application-limited) does not end: there is nothing to replace the old
-    /// maximum with. True if it ended.
-    pub(super) fn advance_filter(&mut self) -> bool {
-        let ends = self.filter[1] != Rate::ZERO;
-        if ends {
+    /// maximum with.
+    pub(super) fn advance_filter(&mut self) {
+        if self.filter[1] != Rate::ZERO {
             self.filter = [self.filter[1], Rate::ZERO];
             self.max = self.filter[0];
         }
-        ends
     }
 
     /// The one maximum that there is, from now on.

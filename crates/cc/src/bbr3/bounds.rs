@@ -5,7 +5,7 @@ use crate::units::Rate;
 
 /// Short-term bounds, from the newest losses, and the long-term one, from probes.
 #[derive(Clone, Debug)]
-pub(super) struct Bounds {
+pub(crate) struct Bounds {
     /// BBR.bw_shortterm; [`Rate::MAX`] without one.
     pub(super) bw_shortterm: Rate,
     /// BBR.inflight_shortterm in bytes; [`INFINITE`] without one.

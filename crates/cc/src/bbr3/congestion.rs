@@ -1,71 +1,60 @@
 //! The model's response to losses, and the undo of that response if the losses were spurious.
 //! Sections "Updating the Model Upon Packet Loss" and "... Detecting a Spurious Loss Recovery".
 
-use super::params::{Flavour, PACING_MARGIN};
-use super::{Bbr3, TooHigh};
+use super::{Amend, Bbr3, MarkResponse, Rules, TooHigh};
 use crate::algo::Congestion;
-use crate::conn::{Conn, INFINITE};
+use crate::conn::Conn;
 use crate::sampler::{PacketState, RateSample};
 use crate::snapshot::State;
 use crate::units::Rate;
 
-impl<F: Flavour> Bbr3<F> {
-    /// ResetCongestionSignals(). Linux forgets the marks of the round as well.
-    pub(super) fn reset_congestion_signals(&mut self) {
-        if F::P.answers_ecn
-            && let Some(ecn) = F::ecn_mut(&mut self.own)
-        {
-            ecn.is_in_round = false;
-        }
-        self.loss_round.reset_signals();
+impl<R: Rules> Bbr3<R> {
+    /// UpdateLatestDeliverySignals().
+    #[inline]
+    pub(super) fn update_latest_delivery_signals(&mut self, conn: &Conn, rs: &RateSample) {
+        self.loss_round.update_latest(conn.sampler.delivered, rs);
     }
 
-    /// UpdateCongestionSignals(): once a loss round the short-term bounds follow the losses.
+    /// AdvanceLatestDeliverySignals().
+    #[inline]
+    pub(super) fn advance_latest_delivery_signals(&mut self, rs: &RateSample) {
+        self.loss_round.advance_latest(rs);
+    }
+
+    /// UpdateCongestionSignals(), with UpdateMaxBw() and UpdateRound(): once a loss round the
+    /// short-term bounds follow the losses.
+    #[inline]
     pub(super) fn update_congestion_signals(&mut self, conn: &Conn, rs: &RateSample) {
-        self.update_max_bw(conn, rs);
+        self.update_round(conn, rs);
+        self.bandwidth.update_max(rs);
         if self.loss_round.start {
             self.adapt_lower_bounds_from_congestion(conn, rs);
             self.loss_round.has_loss = false;
-            if let Some(ecn) = F::ecn_mut(&mut self.own) {
-                ecn.is_in_round = false;
-            }
+            self.rules.marks_mut().end_loss_round();
         }
     }
 
-    /// AdaptLowerBoundsFromCongestion(). While
-    /// probing, losses speak to the long-term model only.
-    ///
-    /// The draft contradicts itself here. Its text wants a loss of X % answered by a rate X % lower
-    /// ("Time Scale for Bandwidth Probing", the choice of T_reno); its pseudo-code sets the bound
-    /// to bw_latest, which a flow that paces 1 % under its bound can never measure above 99 % of
-    /// it. So every lossy round would cost the margin on top of the loss: at 0.5 % of random loss
-    /// three times what was lost. We follow the text: up to the bound itself, bw_latest is taken
-    /// for what it would have been without the margin.
-    ///
-    /// Linux does as the pseudo-code does, and cuts inflight_shortterm for CE marks too: to the
-    /// lower of what marks and losses ask for.
+    /// AdaptLowerBoundsFromCongestion(). While probing, losses speak to the long-term model only.
     #[cold]
     fn adapt_lower_bounds_from_congestion(&mut self, conn: &Conn, rs: &RateSample) {
         if self.is_probing_bw() {
             return;
         }
-        let ecn_bound = if self.answers_ecn() { self.ecn_lower_bound(conn) } else { INFINITE };
-        if self.loss_round.has_loss && !self.is_small_loss(conn, rs) {
+        let marks = self.rules.marks();
+        let bound_of_marks = marks.lower_bound::<R>(conn, &mut self.bounds);
+        if self.loss_round.has_loss && !self.rules.amendments().is_small_loss(conn, rs) {
             self.loss_lower_bounds(conn);
         }
-        self.bounds.inflight_shortterm = self.bounds.inflight_shortterm.min(ecn_bound);
+        self.bounds.inflight_shortterm = self.bounds.inflight_shortterm.min(bound_of_marks);
     }
 
     /// LossLowerBounds().
     fn loss_lower_bounds(&mut self, conn: &Conn) {
         self.bounds.init_lower(self.bandwidth.max, conn.cwnd);
-        let mut delivered = self.loss_round.bw_latest;
-        if F::P.bw_shortterm_knows_margin {
-            let without_margin = PACING_MARGIN.divide_rate(self.loss_round.bw_latest);
-            delivered = delivered.max(without_margin.min(self.bounds.bw_shortterm));
-        }
-        self.bounds.bw_shortterm = delivered.max(F::P.beta.of_rate(self.bounds.bw_shortterm));
-        let cut = Self::packets_down(conn, F::P.beta.of(self.bounds.inflight_shortterm));
+        let bw_shortterm = self.bounds.bw_shortterm;
+        let bw = R::bw_of_lossy_round(self.loss_round.bw_latest, bw_shortterm);
+        self.bounds.bw_shortterm = bw.max(R::BETA.of_rate(bw_shortterm));
+        let cut = R::rounded_down(conn, R::BETA.of(self.bounds.inflight_shortterm));
         self.bounds.inflight_shortterm = self.loss_round.inflight_latest.max(cut);
     }
 
@@ -73,9 +62,7 @@ impl<F: Flavour> Bbr3<F> {
     /// losses crossed the threshold. What follows from that waits until the whole batch is counted,
     /// so that the order of the caller's words does not matter.
     pub(super) fn handle_lost_packet(&mut self, conn: &Conn, packet: &PacketState) {
-        if !F::P.counts_loss_reports {
-            self.loss_round.count_range(packet.index());
-        }
+        R::count_lost_packet(&mut self.loss_round, packet);
         if !self.probe.is_sample || self.loss_round.too_high.is_some() {
             return; // no packet of a probe, or the probe was judged already
         }
@@ -95,35 +82,32 @@ impl<F: Flavour> Bbr3<F> {
         let lost_prev = lost.saturating_sub(packet.size());
         // Losses before this packet may be above the threshold already: then none of it fitted.
         let loss_thresh = self.loss_thresh(conn, packet.tx_in_flight());
-        let budget = Self::packets_up(conn, loss_thresh.of(inflight_prev));
+        let budget = R::rounded_up(conn, loss_thresh.of(inflight_prev));
         let fits = loss_thresh.complement().divide(budget.saturating_sub(lost_prev));
-        inflight_prev.saturating_add(Self::packets_down(conn, fits))
+        inflight_prev.saturating_add(R::rounded_down(conn, fits))
     }
 
     /// The response to all losses and marks of one ACK or timer.
     pub(super) fn respond_to_congestion(&mut self, conn: &Conn, congestion: &Congestion<'_>) {
         let marks = congestion.marks.as_ref();
-        if self.answers_ecn() {
-            marks.inspect(|marks| self.note_marks(marks));
-            if !F::P.judges_acks {
-                marks.inspect(|marks| self.judge_marked_probe(conn, marks, congestion.now));
+        let has_response = self.rules.marks().is_there();
+        if has_response {
+            if let Some(marks) = marks {
+                self.rules.marks_mut().note(marks);
+                R::judge_marks(self, conn, marks, congestion.now);
             }
             if !congestion.has_losses {
                 return; // what else marks ask for waits for the ACK
             }
         }
         self.loss_round.note(conn.sampler.delivered);
-        if F::P.counts_loss_reports {
-            self.loss_round.count_event();
-        }
+        R::count_loss_report(&mut self.loss_round);
         // The draft leaves ECN's response open, and wants CE to be congestion: marks count as lost
         // volume, and are judged by the sample of the ACK that brought them.
-        let marked = marks.map(|marks| marks.sample).filter(|rs| {
-            !self.answers_ecn() && self.probe.is_sample && self.is_loss_too_high(conn, rs)
-        });
-        let marked = marked
-            .map(|rs| TooHigh { inflight: rs.tx_in_flight, is_app_limited: rs.is_app_limited });
-        if let Some(rs) = self.loss_round.too_high.take().or(marked) {
+        let marked = marks
+            .map(|marks| marks.sample)
+            .filter(|rs| !has_response && self.probe.is_sample && self.is_loss_too_high(conn, rs));
+        if let Some(rs) = self.loss_round.too_high.take().or(marked.map(TooHigh::from)) {
             self.handle_inflight_too_high(conn, rs, congestion.now);
         }
     }
@@ -140,12 +124,7 @@ impl<F: Flavour> Bbr3<F> {
         self.save_cwnd(conn);
         self.full_pipe.reset(Rate::ZERO);
         self.loss_round.events = 0;
-        if F::P.rto_keeps_inflight_shortterm
-            && !self.is_probing_bw()
-            && self.bounds.inflight_shortterm == INFINITE
-        {
-            self.bounds.inflight_shortterm = self.control.prior_cwnd;
-        }
+        R::begin_rto(self);
         conn.cwnd = conn.inflight.saturating_add(conn.smss);
     }
 
@@ -164,9 +143,11 @@ impl<F: Flavour> Bbr3<F> {
             self.full_pipe.reset(Rate::ZERO);
         }
         self.bounds.raise_to(&self.undo.bounds);
-        if !F::P.undo_restores_state {
-            return; // Linux: window and bounds come back, the state machine goes on
-        }
+        R::undo_transition(self, conn);
+    }
+
+    /// The transition that the losses had caused is taken back.
+    pub(super) fn undo_transition(&mut self, conn: &Conn) {
         match self.undo.state.take() {
             Some(State::Startup) if self.state != State::Startup => {
                 self.full_pipe.reached = false;

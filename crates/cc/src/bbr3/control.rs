@@ -1,11 +1,8 @@
 //! From the model to the three control parameters: pacing rate, send quantum and window.
 //! Section "Updating Control Parameters".
 
-use super::Bbr3;
-use super::params::{
-    EXTRA_ACKED_TIME, ExtraAckedFilter, Flavour, NOMINAL_RTT, PACING_MARGIN, QUANTUM_HALVING,
-    QUANTUM_TIME, TCP_OFFLOAD_QUANTA,
-};
+use super::params::{NOMINAL_RTT, TCP_OFFLOAD_QUANTA};
+use super::{Amend, Bbr3, MarkResponse, Rules};
 use crate::config::{StartupGains, Transport};
 use crate::conn::{Conn, INFINITE, MAX_QUANTUM};
 use crate::sampler::RateSample;
@@ -14,7 +11,7 @@ use crate::units::{Duration, Gain, Rate};
 
 /// The gains of the state, and what follows from the model.
 #[derive(Clone, Debug)]
-pub(super) struct Control {
+pub(crate) struct Control {
     /// BBR.pacing_gain and BBR.cwnd_gain.
     pub(super) pacing_gain: Gain,
     pub(super) cwnd_gain: Gain,
@@ -37,88 +34,36 @@ impl Control {
     }
 }
 
-impl<F: Flavour> Bbr3<F> {
-    /// A volume in whole packets, rounded down, where the flavour counts packets.
-    pub(super) fn packets_down(conn: &Conn, volume: u64) -> u64 {
-        if F::P.counts_packets { volume - volume % conn.smss } else { volume }
-    }
-
-    /// As [`Self::packets_down`], rounded up.
-    pub(super) fn packets_up(conn: &Conn, volume: u64) -> u64 {
-        let part = if F::P.counts_packets { volume % conn.smss } else { 0 };
-        if part == 0 { volume } else { volume.saturating_add(conn.smss - part) }
-    }
-
+impl<R: Rules> Bbr3<R> {
     /// InitPacingRate(), "Pacing Rate: C.pacing_rate". Called again with the first round-trip
     /// sample: the rate that came of the nominal 1 ms must not outlive it.
     pub(super) fn init_pacing_rate(&mut self, conn: &mut Conn) {
         let rtt = conn.srtt().unwrap_or(NOMINAL_RTT);
         let nominal_bandwidth = Rate::from_volume(conn.initial_cwnd, rtt);
         let rate = self.control.startup_gains.pacing.of_rate(nominal_bandwidth);
-        let rate = if F::P.begins_with_margin { PACING_MARGIN.of_rate(rate) } else { rate };
-        conn.set_pacing_rate(Self::at_least_a_packet_per_second(conn, rate));
+        let rate = R::first_pacing_rate(rate);
+        conn.set_pacing_rate(rate.max(R::least_pacing_rate(conn)));
     }
 
     /// SetPacingRateWithGain(), "Pacing Rate: C.pacing_rate". Until the pipe was full once the rate
     /// only rises. Without an estimate there is nothing to set it to: a rate of 0 would never end.
     pub(super) fn set_pacing_rate_with_gain(&mut self, conn: &mut Conn, pacing_gain: Gain) {
-        let rate = self.pacing_margin().of_rate(pacing_gain.of_rate(self.bandwidth.bw));
+        let margin = self.rules.pacing_margin(&self.view(conn));
+        let rate = margin.of_rate(pacing_gain.of_rate(self.bandwidth.bw));
         if rate > Rate::ZERO && (self.full_pipe.reached || rate > conn.pacing_rate) {
-            let rate = rate.min(self.swift_rate(conn));
-            conn.set_pacing_rate(Self::at_least_a_packet_per_second(conn, rate));
+            let rate = rate.min(self.rules.most_pacing_rate(conn));
+            conn.set_pacing_rate(rate.max(R::least_pacing_rate(conn)));
         }
     }
 
-    /// The lower bound of the pacing rate: one SMSS per second.
-    ///
-    /// The draft has none, and there an estimate that one ACK after a long outage made lasts for
-    /// hours: where packets leave further apart than ProbeRTTInterval, each ACK begins or ends a
-    /// ProbeRTT, and no UP is reached; at few bytes per second a probe's quarter more is lost in
-    /// rounding. On a path that is in fact so slow, the window of BBR.MinPipeCwnd is the limit,
-    /// which the draft grants in each round trip. Linux's flavour is as Linux.
-    fn at_least_a_packet_per_second(conn: &Conn, rate: Rate) -> Rate {
-        if F::P.least_pacing_rate_is_a_packet_per_second {
-            rate.max(Rate::from_bytes_per_sec(conn.smss))
-        } else {
-            rate
-        }
-    }
-
-    /// Raises the pacing rate to its lower bound, which grows with SMSS.
+    /// Raises the pacing rate to its lower bound, which may grow with SMSS.
     pub(super) fn keep_least_pacing_rate(&self, conn: &mut Conn) {
-        conn.set_pacing_rate(Self::at_least_a_packet_per_second(conn, conn.pacing_rate));
-    }
-
-    /// AdvanceLatestDeliverySignals() with the end of a loss round, and the control parameters with
-    /// a new model.
-    #[cold]
-    pub(super) fn renew_what_changed(&mut self, conn: &mut Conn, rs: &RateSample) {
-        self.loss_round.advance_latest(rs);
-        if self.is_model_new {
-            self.renew_control_parameters(conn);
-        }
-    }
-
-    /// The part of UpdateControlParameters() that follows from the model alone.
-    #[cold]
-    pub(super) fn renew_control_parameters(&mut self, conn: &mut Conn) {
-        self.set_pacing_rate(conn);
-        self.set_send_quantum(conn);
-        self.update_max_inflight(conn);
-        // Until the pipe was full once, the rate does not follow the model downwards.
-        self.is_model_new = !self.full_pipe.reached;
-    }
-
-    /// For a debug assertion: whether making the control parameters anew would change none.
-    pub(super) fn control_parameters_are_current(&self, conn: &Conn) -> bool {
-        let (mut bbr, mut renewed) = (self.clone(), conn.clone());
-        bbr.renew_control_parameters(&mut renewed);
-        (renewed.pacing_rate, renewed.send_quantum, bbr.control.max_inflight)
-            == (conn.pacing_rate, conn.send_quantum, self.control.max_inflight)
+        conn.set_pacing_rate(conn.pacing_rate.max(R::least_pacing_rate(conn)));
     }
 
     /// SetPacingRate(), "Pacing Rate: C.pacing_rate".
-    fn set_pacing_rate(&mut self, conn: &mut Conn) {
+    #[inline]
+    pub(super) fn set_pacing_rate(&mut self, conn: &mut Conn) {
         if !self.rtt.is_measured && conn.srtt().is_some() {
             self.rtt.is_measured = true;
             self.init_pacing_rate(conn);
@@ -127,39 +72,24 @@ impl<F: Flavour> Bbr3<F> {
     }
 
     /// SetSendQuantum(), "Send Quantum: C.send_quantum".
-    ///
-    /// Linux adds an allowance by the round trip, 64 KiB that halve every 512 us: bursts are what
-    /// fills a short and fast path, and hurt a long one. Its millisecond is 1/1024 s.
-    fn set_send_quantum(&mut self, conn: &mut Conn) {
-        let quantum = if F::P.quantum_from_min_rtt {
-            let halvings = (self.rtt.min.as_nanos() / QUANTUM_HALVING.as_nanos()).min(63);
-            (conn.pacing_rate.as_bytes_per_sec() >> 10) + (MAX_QUANTUM >> halvings)
-        } else {
-            conn.pacing_rate.bytes_in(QUANTUM_TIME.min(self.quantum_time_for_swift()))
-        };
-        conn.send_quantum = Self::packets_down(conn, quantum.min(MAX_QUANTUM)).max(2 * conn.smss);
+    #[inline]
+    pub(super) fn set_send_quantum(&mut self, conn: &mut Conn) {
+        let quantum = self.rules.send_quantum(conn, self.rtt.min).min(MAX_QUANTUM);
+        conn.send_quantum = R::rounded_down(conn, quantum).max(2 * conn.smss);
     }
 
     /// BDPMultiple(bw, gain), "Computing BBR.max_inflight". Returns the product and keeps nothing:
     /// the pseudo-code overwrites BBR.bdp on each call, with whichever gain came last.
-    ///
-    /// Linux rounds it up to a packet: rounded down, the window would deliver less than the
-    /// estimate, and the next estimate would be lower.
     pub(super) fn bdp_multiple(&self, conn: &Conn, bw: Rate, gain: Gain) -> u64 {
         if self.rtt.min == Duration::MAX {
             return conn.initial_cwnd;
         }
-        Self::packets_up(conn, gain.of(bw.bytes_in(self.rtt.min)))
+        R::rounded_up(conn, gain.of(bw.bytes_in(self.rtt.min)))
     }
 
-    /// The product of the estimates: BDPMultiple(BBR.bw, 1).
+    /// BBR.bdp: BDPMultiple(BBR.bw, 1).
     pub(super) fn estimated_bdp(&self, conn: &Conn) -> u64 {
-        debug_assert_eq!(
-            self.bandwidth.bdp,
-            self.bdp_multiple(conn, self.bandwidth.bw, Gain::ONE),
-            "not current"
-        );
-        self.bandwidth.bdp
+        self.bdp_multiple(conn, self.bandwidth.bw, Gain::ONE)
     }
 
     /// QuantizationBudget(), "Computing BBR.max_inflight", with UpdateOffloadBudget() of
@@ -177,24 +107,23 @@ impl<F: Flavour> Bbr3<F> {
 
     /// Inflight(bw, gain), "Computing BBR.max_inflight".
     pub(super) fn inflight(&self, conn: &Conn, bw: Rate, gain: Gain) -> u64 {
-        let cap = self.bdp_multiple(conn, bw, gain).saturating_add(self.volume_at_receiver());
+        let cap = self
+            .bdp_multiple(conn, bw, gain)
+            .saturating_add(self.rules.volume_at_receiver(self.bandwidth.bw));
         self.quantization_budget(conn, cap)
     }
 
     /// UpdateMaxInflight(), "Computing BBR.max_inflight".
-    fn update_max_inflight(&mut self, conn: &Conn) {
-        let cap = self.inflight_of_cruise(conn);
-        let cap = cap
-            .unwrap_or_else(|| self.bdp_multiple(conn, self.bandwidth.bw, self.control.cwnd_gain));
-        let extra_acked = match F::P.extra_acked_filter {
-            ExtraAckedFilter::Rounds => self.aggregation.extra_acked,
-            // Linux: aggregation explains 100 ms of data, no more.
-            ExtraAckedFilter::TwoBuckets { .. } => {
-                let most = Self::packets_down(conn, self.bandwidth.bw.bytes_in(EXTRA_ACKED_TIME));
-                Self::packets_up(conn, self.aggregation.extra_acked).min(most)
-            }
+    #[inline]
+    pub(super) fn update_max_inflight(&mut self, conn: &Conn) {
+        let bdp = |gain| self.bdp_multiple(conn, self.bandwidth.bw, gain);
+        let cap = match self.state {
+            State::ProbeBwCruise => self.rules.amendments().cruise_inflight(conn.smss, bdp),
+            _ => bdp(self.control.cwnd_gain),
         };
-        let cap = cap.saturating_add(extra_acked).saturating_add(self.volume_at_receiver());
+        let cap = cap
+            .saturating_add(R::extra_acked(self, conn))
+            .saturating_add(self.rules.volume_at_receiver(self.bandwidth.bw));
         self.control.max_inflight = self.quantization_budget(conn, cap);
     }
 
@@ -212,50 +141,48 @@ impl<F: Flavour> Bbr3<F> {
         conn.cwnd = conn.cwnd.max(self.control.prior_cwnd);
     }
 
-    /// SetCwnd(), "cwnd Adjustment Mechanism", but for max_inflight, with BoundCwndForProbeRTT() of
-    /// "Modulating cwnd in ProbeRTT".
+    /// SetCwnd(), "cwnd Adjustment Mechanism".
+    #[inline]
     pub(super) fn set_cwnd(&mut self, conn: &mut Conn, rs: &RateSample) {
+        self.update_max_inflight(conn);
+        let (rules, view) = self.rules_and_view(conn);
+        rules.marks_mut().follow_queue(&view, rs);
+        self.grow_cwnd(conn, rs);
+        self.bound_cwnd_for_probe_rtt(conn);
+        self.bound_cwnd_for_model(conn);
+        let least = self.min_pipe_cwnd(conn);
+        conn.cwnd = conn.cwnd.min(self.rules.most_inflight(least));
+    }
+
+    /// The window follows BBR.max_inflight, upwards by what is acknowledged.
+    #[inline]
+    pub(super) fn grow_cwnd(&self, conn: &mut Conn, rs: &RateSample) {
         if self.full_pipe.reached {
             conn.cwnd = conn.cwnd.saturating_add(rs.newly_acked).min(self.control.max_inflight);
-        } else if conn.cwnd < self.control.max_inflight || Self::is_at_the_start(conn) {
+        } else if conn.cwnd < self.control.max_inflight || R::grows_at_the_start(conn) {
             conn.cwnd = conn.cwnd.saturating_add(rs.newly_acked);
         }
         conn.cwnd = conn.cwnd.max(self.min_pipe_cwnd(conn));
-        if self.state == State::ProbeRtt {
-            self.bound_cwnd_for_probe_rtt(conn);
-        }
-        // A path without loss has no bounds.
-        if self.bounds.inflight() != INFINITE {
-            self.bound_cwnd_for_model(conn);
-        }
-        self.bound_cwnd_for_swift(conn);
-        conn.cwnd = conn.cwnd.min(self.classic_inflight(conn));
-    }
-
-    /// The window grows whatever the model says: in the draft until the initial window is
-    /// delivered, in Linux until it has doubled.
-    fn is_at_the_start(conn: &Conn) -> bool {
-        if F::P.startup_doubles_initial_cwnd {
-            conn.cwnd < conn.initial_cwnd.saturating_mul(2)
-        } else {
-            conn.sampler.delivered < conn.initial_cwnd
-        }
     }
 
     /// BoundCwndForProbeRTT(), "Modulating cwnd in ProbeRTT".
-    #[cold]
+    #[inline]
     fn bound_cwnd_for_probe_rtt(&self, conn: &mut Conn) {
-        conn.cwnd = conn.cwnd.min(self.probe_rtt_cwnd(conn));
+        if self.state == State::ProbeRtt {
+            conn.cwnd = conn.cwnd.min(self.probe_rtt_cwnd(conn));
+        }
     }
 
-    /// BoundCwndForModel(), "Bounding cwnd Based on Recent Congestion". Drain is bounded by the
-    /// long-term bound too, as the table of control behaviour says and the pseudo-code does not; in
-    /// Linux it is not.
-    #[inline(never)]
-    fn bound_cwnd_for_model(&mut self, conn: &mut Conn) {
+    /// BoundCwndForModel(), "Bounding cwnd Based on Recent Congestion". A path without loss has no
+    /// bounds.
+    #[inline]
+    fn bound_cwnd_for_model(&self, conn: &mut Conn) {
+        if self.bounds.inflight() == INFINITE {
+            return;
+        }
         let cap = match self.state {
             State::ProbeRtt | State::ProbeBwCruise => self.inflight_with_headroom(conn),
-            State::Drain if F::P.drain_ignores_bounds => INFINITE,
+            State::Drain => R::bound_of_drain(&self.bounds),
             // Startup has none.
             _ => self.bounds.inflight_longterm,
         };

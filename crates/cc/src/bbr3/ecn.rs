@@ -13,11 +13,28 @@
 //! `docs/kernel.md`. Here the next probe comes in its time, which on paths of 5 ms is at most 63
 //! rounds or 0.3 s away.
 
-use super::params::{ECN_ALPHA_GAIN, ECN_FACTOR, ECN_FULL_ROUNDS, ECN_THRESH, ECN_UNIT, Flavour};
-use super::{Bbr3, TooHigh};
+#[cfg(feature = "l4s")]
+use super::fallback::Fallback;
+use super::{Bounds, MarkResponse, Rules, View};
 use crate::algo::Marks;
+use crate::config::Config;
 use crate::conn::{Conn, INFINITE};
-use crate::units::{Gain, Instant, mul_div};
+#[cfg(feature = "l4s")]
+use crate::sampler::RateSample;
+use crate::units::{Duration, Gain, mul_div};
+
+/// The unit of Linux's arithmetic.
+const ECN_UNIT: u32 = 256;
+/// How much of a round's share of marks goes into alpha, 1/16 as DCTCP has it, in ECN_UNIT.
+const ECN_ALPHA_GAIN: u32 = ECN_UNIT / 16;
+/// The part of alpha by which inflight_shortterm is cut, 1/3, in ECN_UNIT.
+const ECN_FACTOR: u32 = ECN_UNIT / 3;
+/// A probe in which more was marked went too high.
+const ECN_THRESH: Gain = Gain::percent(50);
+/// So many rounds in succession with that much marked end Startup.
+const ECN_FULL_ROUNDS: u32 = 2;
+/// Above this min_rtt marks are not taken for those of a low-latency network.
+const ECN_MAX_RTT: Duration = Duration::from_millis(5);
 
 /// State of the response to ECN marks.
 #[derive(Clone, Debug)]
@@ -41,9 +58,58 @@ pub(crate) struct Ecn {
 }
 
 impl Ecn {
-    pub(super) const fn new(is_on: bool) -> Self {
+    const fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// The marks of an ACK.
+    fn add(&mut self, marks: &Marks<'_>) {
+        self.marked = self.marked.saturating_add(marks.newly_marked);
+    }
+
+    /// They are to be answered.
+    fn answer(&mut self, marks: &Marks<'_>) {
+        if self.is_eligible {
+            self.is_in_round = true;
+            let threshold = ECN_THRESH.of(marks.sample.delivered);
+            self.is_mark_rate_too_high = marks.marked > threshold;
+        }
+    }
+
+    /// alpha moves towards the share that was marked since the last time. Linux's
+    /// bbr_update_ecn_alpha(), to the bit but for the unit, which is bytes here. True if the marks
+    /// end Startup.
+    #[cold]
+    fn update_alpha(&mut self, view: &View<'_>, max_rtt: Duration) -> bool {
+        self.is_eligible |= self.is_on && view.rtt.min <= max_rtt;
+        let all = view.conn.sampler.delivered;
+        let delivered = all.saturating_sub(self.alpha_delivered);
+        if !self.is_eligible || delivered == 0 {
+            return false;
+        }
+        let marked = self.marked.saturating_sub(self.alpha_marked);
+        // Marks are counted in full packets, and may seem more than what small ones delivered.
+        let share = mul_div(marked, u64::from(ECN_UNIT), delivered).min(u64::from(ECN_UNIT)) as u32;
+        let old = ((ECN_UNIT - ECN_ALPHA_GAIN) * self.alpha) / ECN_UNIT;
+        self.alpha = (old + ECN_ALPHA_GAIN * share / ECN_UNIT).min(ECN_UNIT);
+        self.alpha_delivered = all;
+        self.alpha_marked = self.marked;
+        !view.full_pipe.reached && self.is_too_high_in_startup(share)
+    }
+
+    /// Linux's bbr_check_ecn_too_high_in_startup().
+    fn is_too_high_in_startup(&mut self, share: u32) -> bool {
+        let is_high = Gain::per_256(share) >= ECN_THRESH;
+        self.startup_rounds = if is_high { self.startup_rounds + 1 } else { 0 };
+        self.startup_rounds >= ECN_FULL_ROUNDS
+    }
+}
+
+/// Linux's, on paths of up to [`ECN_MAX_RTT`]. To Linux marks are never losses.
+impl MarkResponse for Ecn {
+    fn new(config: &Config) -> Self {
         Self {
-            is_on,
+            is_on: config.ecn,
             is_eligible: false,
             is_in_round: false,
             is_mark_rate_too_high: false,
@@ -55,96 +121,140 @@ impl Ecn {
         }
     }
 
-    pub(super) const fn is_on(&self) -> bool {
+    #[inline]
+    fn is_there(&self) -> bool {
+        true
+    }
+
+    fn wants_ecn(&self) -> bool {
         self.is_on
     }
 
-    /// `None` while there is no response to marks.
-    pub(super) fn alpha(&self) -> Option<Gain> {
+    fn alpha(&self) -> Option<Gain> {
         self.is_eligible.then_some(Gain::per_256(self.alpha))
+    }
+
+    fn note(&mut self, marks: &Marks<'_>) {
+        self.add(marks);
+        self.answer(marks);
+    }
+
+    #[inline]
+    fn is_rate_too_high(&self) -> bool {
+        self.is_mark_rate_too_high
+    }
+
+    #[inline]
+    fn start_round(&mut self, view: &View<'_>) -> bool {
+        self.update_alpha(view, ECN_MAX_RTT)
+    }
+
+    /// Lower by alpha times ECN_FACTOR: Linux's bbr_ecn_lower_bounds(). Marks say nothing about the
+    /// bandwidth.
+    fn lower_bound<R: Rules>(&self, conn: &Conn, bounds: &mut Bounds) -> u64 {
+        if !self.is_in_round {
+            return INFINITE;
+        }
+        let cut = self.alpha * ECN_FACTOR / ECN_UNIT;
+        if bounds.inflight_shortterm == INFINITE {
+            bounds.inflight_shortterm = conn.cwnd;
+        }
+        R::rounded_down(conn, Gain::per_256(ECN_UNIT - cut).of(bounds.inflight_shortterm))
+    }
+
+    #[inline]
+    fn end_loss_round(&mut self) {
+        self.is_in_round = false;
+    }
+
+    #[inline]
+    fn end_ack(&mut self) {
+        self.is_mark_rate_too_high = false;
     }
 }
 
-impl<F: Flavour> Bbr3<F> {
-    /// True if marks have their own response, and are no losses.
+/// The draft's, on paths of any length, where the transport says that marks are those of L4S; with
+/// the fallback for other queues.
+#[cfg(feature = "l4s")]
+#[derive(Clone, Debug)]
+pub(crate) struct L4s {
+    ecn: Ecn,
+    pub(super) fallback: Fallback,
+}
+
+#[cfg(feature = "l4s")]
+impl MarkResponse for L4s {
+    fn new(config: &Config) -> Self {
+        Self { ecn: Ecn::new(config), fallback: Fallback::new() }
+    }
+
     #[inline]
-    pub(super) fn answers_ecn(&self) -> bool {
-        F::P.answers_ecn || F::ecn(&self.own).is_some()
+    fn is_there(&self) -> bool {
+        self.ecn.is_on()
     }
 
-    /// The ACK at hand says that more than ECN_THRESH of its sample was marked.
+    fn alpha(&self) -> Option<Gain> {
+        self.ecn.alpha()
+    }
+
+    /// A classic queue's marks have their answer in the fallback.
+    fn note(&mut self, marks: &Marks<'_>) {
+        self.fallback.note_marks();
+        self.ecn.add(marks);
+        if !self.fallback.is_classic() {
+            self.ecn.answer(marks);
+        }
+    }
+
     #[inline]
-    pub(super) fn is_mark_rate_too_high(&self) -> bool {
-        F::ecn(&self.own).is_some_and(|ecn| ecn.is_mark_rate_too_high)
+    fn is_rate_too_high(&self) -> bool {
+        self.ecn.is_mark_rate_too_high
     }
 
-    /// The draft's flavours judge no ACKs of a probe: one in which too much is marked went too
-    /// high, at once.
-    pub(super) fn judge_marked_probe(&mut self, conn: &Conn, marks: &Marks<'_>, now: Instant) {
-        if self.is_mark_rate_too_high() && self.probe.is_sample {
-            let rs = marks.sample;
-            let (inflight, is_app_limited) = (rs.tx_in_flight, rs.is_app_limited);
-            self.handle_inflight_too_high(conn, TooHigh { inflight, is_app_limited }, now);
-        }
+    #[inline]
+    fn start_round(&mut self, view: &View<'_>) -> bool {
+        self.ecn.is_on() && self.ecn.update_alpha(view, Duration::MAX)
     }
 
-    /// The marks of one ACK, before the rest of it is looked at.
-    pub(super) fn note_marks(&mut self, marks: &Marks<'_>) {
-        if let Some(fallback) = F::fallback_mut(&mut self.own) {
-            fallback.note_marks();
-        }
-        // A classic queue's have their answer there.
-        let is_queue_classic = self.is_queue_classic();
-        let Some(ecn) = F::ecn_mut(&mut self.own) else { return };
-        ecn.marked = ecn.marked.saturating_add(marks.newly_marked);
-        if ecn.is_eligible && !is_queue_classic {
-            ecn.is_in_round = true;
-            let threshold = ECN_THRESH.of(marks.sample.delivered);
-            ecn.is_mark_rate_too_high = marks.marked > threshold;
-        }
+    fn lower_bound<R: Rules>(&self, conn: &Conn, bounds: &mut Bounds) -> u64 {
+        self.ecn.lower_bound::<R>(conn, bounds)
     }
 
-    /// Once a round: alpha moves towards the share that was marked since the last time. Linux's
-    /// bbr_update_ecn_alpha(), to the bit but for the unit, which is bytes here.
-    #[cold]
-    pub(super) fn update_ecn_alpha(&mut self, conn: &Conn) {
-        let Some(ecn) = F::ecn_mut(&mut self.own) else { return };
-        ecn.is_eligible |= ecn.is_on && self.rtt.min <= F::P.ecn_max_rtt;
-        let delivered = conn.sampler.delivered.saturating_sub(ecn.alpha_delivered);
-        if !ecn.is_eligible || delivered == 0 {
-            return;
-        }
-        let marked = ecn.marked.saturating_sub(ecn.alpha_marked);
-        // Marks are counted in full packets, and may seem more than what small ones delivered.
-        let share = mul_div(marked, u64::from(ECN_UNIT), delivered).min(u64::from(ECN_UNIT)) as u32;
-        let old = ((ECN_UNIT - ECN_ALPHA_GAIN) * ecn.alpha) / ECN_UNIT;
-        ecn.alpha = (old + ECN_ALPHA_GAIN * share / ECN_UNIT).min(ECN_UNIT);
-        ecn.alpha_delivered = conn.sampler.delivered;
-        ecn.alpha_marked = ecn.marked;
-        self.check_startup_high_ecn(conn, share);
+    #[inline]
+    fn end_loss_round(&mut self) {
+        self.ecn.end_loss_round();
     }
 
-    /// Linux's bbr_check_ecn_too_high_in_startup().
-    fn check_startup_high_ecn(&mut self, conn: &Conn, share: u32) {
-        if self.full_pipe.reached {
-            return;
-        }
-        let is_high = Gain::per_256(share) >= ECN_THRESH;
-        let Some(ecn) = F::ecn_mut(&mut self.own) else { return };
-        ecn.startup_rounds = if is_high { ecn.startup_rounds + 1 } else { 0 };
-        if ecn.startup_rounds >= ECN_FULL_ROUNDS {
-            self.end_startup(conn);
+    #[inline]
+    fn begin_cycle(&mut self) {
+        self.fallback.begin_cycle();
+    }
+
+    #[inline]
+    fn follow_queue(&mut self, view: &View<'_>, rs: &RateSample) {
+        if self.ecn.is_on() {
+            self.fallback.follow(view, rs);
         }
     }
 
-    /// inflight_shortterm as the marks of the round want it: lower by alpha times ECN_FACTOR.
-    /// Linux's bbr_ecn_lower_bounds(). Marks say nothing about the bandwidth.
-    pub(super) fn ecn_lower_bound(&mut self, conn: &Conn) -> u64 {
-        let Some(ecn) = F::ecn(&self.own).filter(|ecn| ecn.is_in_round) else { return INFINITE };
-        let cut = ecn.alpha * ECN_FACTOR / ECN_UNIT;
-        if self.bounds.inflight_shortterm == INFINITE {
-            self.bounds.inflight_shortterm = conn.cwnd;
-        }
-        Self::packets_down(conn, Gain::per_256(ECN_UNIT - cut).of(self.bounds.inflight_shortterm))
+    #[inline]
+    fn end_ack(&mut self) {
+        self.ecn.end_ack();
+    }
+
+    #[inline]
+    fn most_inflight(&self, least: u64) -> u64 {
+        self.fallback.window().max(least)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_constants_are_those_of_linux() {
+        assert_eq!((ECN_ALPHA_GAIN, ECN_FACTOR, ECN_FULL_ROUNDS), (16, 85, 2));
+        assert_eq!((ECN_THRESH, ECN_MAX_RTT), (Gain::per_256(128), Duration::from_millis(5)));
     }
 }

@@ -13,12 +13,17 @@
 //! may have no marks where the queue marks what a probe adds: the marks of a whole cycle of ProbeBW
 //! count for its CRUISE.
 
-use super::Bbr3;
-use super::params::{CLASSIC_BETA, Flavour};
+use super::View;
+use super::params::MIN_PIPE_PACKETS;
 use crate::classic_queue::{ClassicQueue, SURE};
-use crate::conn::{Conn, INFINITE};
+use crate::conn::INFINITE;
 use crate::sampler::RateSample;
 use crate::snapshot::State;
+use crate::units::Gain;
+
+/// What a marked round trip leaves of the window in a classic queue: CUBIC's factor (RFC 9438
+/// section 4.6).
+const CLASSIC_BETA: Gain = Gain::percent(70);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Fallback {
@@ -65,70 +70,57 @@ impl Fallback {
     pub(super) const fn begin_cycle(&mut self) {
         self.is_cycle_marked = false;
     }
-}
 
-impl<F: Flavour> Bbr3<F> {
+    /// The bound of the window, infinite while the queue is taken for one of L4S.
+    pub(super) const fn window(&self) -> u64 {
+        self.window
+    }
+
     /// One ACK, after the state machine's steps and before the window is set.
     #[inline]
-    pub(super) fn follow_classic_queue(&mut self, conn: &Conn, rs: &RateSample) {
-        let (state, round_start) = (self.state, self.round.start);
-        let Some(fallback) = F::fallback_mut(&mut self.own) else { return };
-        let is_cruise = state == State::ProbeBwCruise;
+    pub(super) fn follow(&mut self, view: &View<'_>, rs: &RateSample) {
+        let is_cruise = view.state == State::ProbeBwCruise;
         if !is_cruise {
-            fallback.cruise_began = conn.sampler.delivered;
+            self.cruise_began = view.conn.sampler.delivered;
         }
-        if is_cruise && fallback.is_of_cruise(rs) {
-            fallback.queue.observe(conn, rs);
+        if is_cruise && self.is_of_cruise(rs) {
+            self.queue.observe(view.conn, rs);
         } else {
-            fallback.queue.note_least(rs);
+            self.queue.note_least(rs);
         }
-        if round_start | fallback.is_marked {
-            self.renew_fallback(conn, rs);
+        if view.round.start | self.is_marked {
+            self.renew(view, rs);
         }
     }
 
     /// Once a round, and with each ACK that brings marks.
     #[cold]
-    fn renew_fallback(&mut self, conn: &Conn, rs: &RateSample) {
-        let (least, round_start, bdp) =
-            (self.min_pipe_cwnd(conn), self.round.start, self.bandwidth.bdp);
-        let Some(fallback) = F::fallback_mut(&mut self.own) else { return };
-        if round_start && fallback.is_of_cruise(rs) {
-            fallback.queue.judge_by_mean(fallback.is_cycle_marked);
-            match fallback.queue.certainty() {
-                0 => fallback.window = INFINITE,
+    fn renew(&mut self, view: &View<'_>, rs: &RateSample) {
+        let (conn, round_start) = (view.conn, view.round.start);
+        if round_start && self.is_of_cruise(rs) {
+            self.queue.judge_by_mean(self.is_cycle_marked);
+            match self.queue.certainty() {
+                0 => self.window = INFINITE,
                 // What one ACK finds in flight may be little: a hole in what was sent.
-                SURE if !fallback.is_classic() => {
-                    fallback.window = conn.cwnd.min(rs.prior_inflight.max(bdp));
+                SURE if !self.is_classic() => {
+                    let bdp = view.bandwidth.bw.bytes_in(view.rtt.min);
+                    self.window = conn.cwnd.min(rs.prior_inflight.max(bdp));
                 }
                 _ => {}
             }
         }
-        let is_marked = core::mem::take(&mut fallback.is_marked);
-        if !fallback.is_classic() || rs.prior_delivered < fallback.reduced {
+        let is_marked = core::mem::take(&mut self.is_marked);
+        if !self.is_classic() || rs.prior_delivered < self.reduced {
             return;
         }
         if is_marked {
-            fallback.window = CLASSIC_BETA.of(fallback.window).max(least);
-            fallback.reduced = conn.sampler.delivered;
-        } else if round_start && conn.cwnd >= fallback.window && conn.is_cwnd_limited() {
-            fallback.window = fallback.window.saturating_add(conn.smss);
+            self.window = CLASSIC_BETA.of(self.window).max(MIN_PIPE_PACKETS * conn.smss);
+            self.reduced = conn.sampler.delivered;
+        } else if round_start && conn.cwnd >= self.window && conn.is_cwnd_limited() {
+            self.window = self.window.saturating_add(conn.smss);
         }
-    }
-
-    /// True while the queue is taken for a classic one.
-    #[inline]
-    pub(super) fn is_queue_classic(&self) -> bool {
-        F::fallback(&self.own).is_some_and(Fallback::is_classic)
-    }
-
-    /// The bound of the window, infinite without one.
-    #[inline]
-    pub(super) fn classic_inflight(&self, conn: &Conn) -> u64 {
-        F::fallback(&self.own)
-            .map_or(INFINITE, |fallback| fallback.window.max(self.min_pipe_cwnd(conn)))
     }
 }
 
-#[cfg(all(test, feature = "l4s"))]
+#[cfg(test)]
 mod tests;

@@ -1,7 +1,6 @@
 //! The differences between Linux's flavour and the draft's: each by itself, both flavours in
 //! the same situation; then the response to ECN, also over a link that marks.
 
-use super::params::{Draft, DraftAmended, Flavour, Linux};
 use super::*;
 use crate::Algorithm;
 use crate::algo::Marks;
@@ -11,9 +10,9 @@ const MBIT: Rate = Rate::from_bytes_per_sec(125_000);
 pub(super) const BDP: u64 = 100 * SMSS;
 
 /// A flow in ProbeBW_CRUISE that believes in 100 packets of BDP: 24 Mbit/s and 40 ms.
-pub(super) fn cruising<F: Flavour>(config: &Config) -> (Bbr3<F>, Conn) {
+pub(super) fn cruising<R: Rules>(config: &Config) -> (Bbr3<R>, Conn) {
     let mut conn = Conn::new(config, Instant::default());
-    let mut bbr = Bbr3::<F>::new(&mut conn, Instant::default(), config);
+    let mut bbr = Bbr3::<R>::new(&mut conn, Instant::default(), config);
     bbr.bandwidth.max = Rate::from_volume(BDP, MS.times(40));
     bbr.bandwidth.filter = [bbr.bandwidth.max; 2];
     bbr.bandwidth.bw = bbr.bandwidth.max;
@@ -22,7 +21,6 @@ pub(super) fn cruising<F: Flavour>(config: &Config) -> (Bbr3<F>, Conn) {
     bbr.full_pipe.reached = true;
     bbr.full_pipe.now = true;
     bbr.probe.time = Instant::MAX;
-    bbr.renew_bdp(&conn);
     bbr.enter(State::ProbeBwCruise);
     (conn.cwnd, conn.inflight) = (2 * BDP, 2 * BDP);
     // No ACK here begins a round unless a test says so.
@@ -30,8 +28,15 @@ pub(super) fn cruising<F: Flavour>(config: &Config) -> (Bbr3<F>, Conn) {
     (bbr, conn)
 }
 
-pub(super) fn plain<F: Flavour>() -> (Bbr3<F>, Conn) {
+pub(super) fn plain<R: Rules>() -> (Bbr3<R>, Conn) {
     cruising(&Config::new(1))
+}
+
+/// What follows from the model, without an ACK.
+pub(super) fn make_control_parameters<R: Rules>(bbr: &mut Bbr3<R>, conn: &mut Conn) {
+    bbr.set_pacing_rate(conn);
+    bbr.set_send_quantum(conn);
+    bbr.update_max_inflight(conn);
 }
 
 /// An ACK of one packet in the middle of a round.
@@ -57,9 +62,9 @@ pub(super) fn sample(rate: Rate) -> RateSample {
 
 #[test]
 fn the_gains_of_startup_drain_and_down() {
-    fn gains<F: Flavour>() -> [Gain; 3] {
+    fn gains<R: Rules>() -> [Gain; 3] {
         [State::Startup, State::Drain, State::ProbeBwDown].map(|state| {
-            let mut bbr = plain::<F>().0;
+            let mut bbr = plain::<R>().0;
             bbr.enter(state);
             bbr.control.pacing_gain
         })
@@ -70,11 +75,11 @@ fn the_gains_of_startup_drain_and_down() {
 
 #[test]
 fn linux_drains_until_the_queue_is_gone() {
-    fn after_rounds<F: Flavour>(rounds: u64) -> State {
-        let (mut bbr, mut conn) = plain::<F>();
+    fn after_rounds<R: Rules>(rounds: u64) -> State {
+        let (mut bbr, conn) = plain::<R>();
         bbr.enter(State::Drain);
         bbr.round.count = rounds;
-        bbr.check_drain_done(&mut conn, &sample(MBIT));
+        bbr.check_drain_done(&conn, &sample(MBIT));
         bbr.state
     }
     assert_eq!(after_rounds::<Draft>(3), State::Drain);
@@ -84,8 +89,8 @@ fn linux_drains_until_the_queue_is_gone() {
 
 #[test]
 fn linux_forgets_startups_losses_when_drain_begins() {
-    fn latest<F: Flavour>() -> (u64, bool) {
-        let mut bbr = plain::<F>().0;
+    fn latest<R: Rules>() -> (u64, bool) {
+        let mut bbr = plain::<R>().0;
         bbr.enter(State::Startup);
         (bbr.loss_round.inflight_latest, bbr.loss_round.has_loss) = (BDP, true);
         bbr.check_startup_done();
@@ -99,8 +104,8 @@ fn linux_forgets_startups_losses_when_drain_begins() {
 /// that it left, and where that brought no losses another one follows at once.
 #[test]
 fn both_flavours_stop_at_the_bound_of_a_probe_that_went_too_high() {
-    fn goes_down<F: Flavour>() -> State {
-        let (mut bbr, mut conn) = plain::<F>();
+    fn goes_down<R: Rules>() -> State {
+        let (mut bbr, mut conn) = plain::<R>();
         bbr.enter(State::ProbeBwUp);
         bbr.full_pipe.now = false;
         bbr.probe.prev_too_high = true;
@@ -114,8 +119,8 @@ fn both_flavours_stop_at_the_bound_of_a_probe_that_went_too_high() {
 
 #[test]
 fn a_precautionary_probe_that_went_well_is_followed_by_another() {
-    fn next<F: Flavour>() -> (State, bool) {
-        let (mut bbr, mut conn) = plain::<F>();
+    fn next<R: Rules>() -> (State, bool) {
+        let (mut bbr, mut conn) = plain::<R>();
         bbr.enter(State::ProbeBwUp);
         (bbr.full_pipe.now, bbr.probe.prev_too_high) = (false, true);
         bbr.bounds.inflight_longterm = BDP;
@@ -134,8 +139,8 @@ fn a_precautionary_probe_that_went_well_is_followed_by_another() {
 /// each.
 #[test]
 fn linux_counts_the_reports_that_bring_losses_and_not_the_ranges() {
-    fn ends<F: Flavour>(reports: &[&[usize]]) -> bool {
-        let (mut bbr, mut conn) = plain::<F>();
+    fn ends<R: Rules>(reports: &[&[usize]]) -> bool {
+        let (mut bbr, mut conn) = plain::<R>();
         bbr.enter(State::Startup);
         (bbr.full_pipe.reached, bbr.full_pipe.now) = (false, false);
         let now = Instant::default();
@@ -162,8 +167,8 @@ fn linux_counts_the_reports_that_bring_losses_and_not_the_ranges() {
 /// there is no cut, and so no bound.
 #[test]
 fn linux_takes_the_window_before_a_timeout_for_the_short_term_bound() {
-    fn bound<F: Flavour>(state: State) -> u64 {
-        let (mut bbr, mut conn) = plain::<F>();
+    fn bound<R: Rules>(state: State) -> u64 {
+        let (mut bbr, mut conn) = plain::<R>();
         bbr.enter(state);
         bbr.on_enter_recovery(&mut conn);
         conn.inflight = 0;
@@ -179,8 +184,8 @@ fn linux_takes_the_window_before_a_timeout_for_the_short_term_bound() {
 /// A timeout begins the search for a plateau anew, and its losses do not end Startup.
 #[test]
 fn a_timeout_forgets_the_baseline_of_the_full_pipe_estimate() {
-    fn after<F: Flavour>() -> (Rate, u32, bool, u32) {
-        let (mut bbr, mut conn) = plain::<F>();
+    fn after<R: Rules>() -> (Rate, u32, bool, u32) {
+        let (mut bbr, mut conn) = plain::<R>();
         bbr.enter(State::Startup);
         (bbr.full_pipe.reached, bbr.full_pipe.now) = (false, false);
         (bbr.full_pipe.bw, bbr.full_pipe.count, bbr.loss_round.events) = (MBIT, 2, 5);
@@ -193,8 +198,8 @@ fn a_timeout_forgets_the_baseline_of_the_full_pipe_estimate() {
 
 #[test]
 fn linux_undoes_bounds_and_window_but_not_the_state() {
-    fn undone<F: Flavour>() -> (State, bool, u64, u64) {
-        let (mut bbr, mut conn) = plain::<F>();
+    fn undone<R: Rules>() -> (State, bool, u64, u64) {
+        let (mut bbr, mut conn) = plain::<R>();
         bbr.on_enter_recovery(&mut conn);
         bbr.undo.state = Some(State::Startup);
         (bbr.bounds.inflight_longterm, bbr.bounds.inflight_shortterm) = (BDP / 2, BDP / 2);
@@ -214,8 +219,8 @@ fn linux_undoes_bounds_and_window_but_not_the_state() {
 
 #[test]
 fn linux_raises_the_full_pipe_baseline_within_a_round() {
-    fn baseline<F: Flavour>() -> (Rate, u32) {
-        let (mut bbr, mut conn) = plain::<F>();
+    fn baseline<R: Rules>() -> (Rate, u32) {
+        let (mut bbr, mut conn) = plain::<R>();
         bbr.enter(State::ProbeBwUp);
         bbr.full_pipe.now = false;
         (bbr.full_pipe.bw, bbr.full_pipe.count) = (MBIT, 2);
@@ -231,8 +236,8 @@ fn linux_raises_the_full_pipe_baseline_within_a_round() {
 /// Three packets lost since a packet of 100 in flight was sent: more than 5/256 or 2 % of them.
 #[test]
 fn in_linux_an_ack_can_end_a_probe_that_went_too_high() {
-    fn judged<F: Flavour>() -> (State, u64) {
-        let (mut bbr, mut conn) = plain::<F>();
+    fn judged<R: Rules>() -> (State, u64) {
+        let (mut bbr, mut conn) = plain::<R>();
         bbr.enter(State::ProbeBwUp);
         (bbr.full_pipe.now, bbr.probe.is_sample) = (false, true);
         bbr.on_ack(&mut conn, &RateSample { lost: 3 * SMSS, ..sample(MBIT) });
@@ -245,8 +250,8 @@ fn in_linux_an_ack_can_end_a_probe_that_went_too_high() {
 
 #[test]
 fn linux_cruises_with_the_short_term_bound_under_the_long_term_one() {
-    fn bound<F: Flavour>(inflight_shortterm: u64) -> u64 {
-        let (mut bbr, conn) = plain::<F>();
+    fn bound<R: Rules>(inflight_shortterm: u64) -> u64 {
+        let (mut bbr, conn) = plain::<R>();
         (bbr.bounds.inflight_longterm, bbr.bounds.inflight_shortterm) = (BDP, inflight_shortterm);
         bbr.start_probe_bw_cruise(&conn);
         bbr.bounds.inflight_shortterm
@@ -259,10 +264,10 @@ fn linux_cruises_with_the_short_term_bound_under_the_long_term_one() {
 /// by when the bucket began.
 #[test]
 fn linux_remembers_aggregation_in_two_buckets_of_five_rounds() {
-    fn rounds_remembered<F: Flavour>(phase: u64) -> u64 {
-        let (mut bbr, mut conn) = plain::<F>();
+    fn rounds_remembered<R: Rules>(phase: u64) -> u64 {
+        let (mut bbr, mut conn) = plain::<R>();
         conn.cwnd = INFINITE / 2;
-        let mut ack = |bbr: &mut Bbr3<F>, newly_acked| {
+        let mut ack = |bbr: &mut Bbr3<R>, newly_acked| {
             bbr.round.next_delivered = 0;
             bbr.on_ack(&mut conn, &RateSample { newly_acked, ..sample(MBIT) });
             conn.cwnd = INFINITE / 2;
@@ -287,10 +292,10 @@ fn linux_remembers_aggregation_in_two_buckets_of_five_rounds() {
 /// 100 ms of the bandwidth are 2.5 BDP of 40 ms.
 #[test]
 fn linux_takes_no_more_than_100_ms_of_data_for_aggregation() {
-    fn beside_two_bdp<F: Flavour>() -> u64 {
-        let (mut bbr, mut conn) = plain::<F>();
+    fn beside_two_bdp<R: Rules>() -> u64 {
+        let (mut bbr, mut conn) = plain::<R>();
         bbr.aggregation.extra_acked = 10 * BDP;
-        bbr.renew_control_parameters(&mut conn);
+        make_control_parameters(&mut bbr, &mut conn);
         bbr.control.max_inflight - 2 * BDP
     }
     assert_eq!(beside_two_bdp::<Draft>(), 10 * BDP);
@@ -301,11 +306,11 @@ fn linux_takes_no_more_than_100_ms_of_data_for_aggregation() {
 /// 64 KiB at most.
 #[test]
 fn linux_sends_larger_quanta_on_shorter_paths() {
-    fn quantum<F: Flavour>(min_rtt_us: u64, mbit: u64) -> u64 {
-        let (mut bbr, mut conn) = plain::<F>();
+    fn quantum<R: Rules>(min_rtt_us: u64, mbit: u64) -> u64 {
+        let (mut bbr, mut conn) = plain::<R>();
         bbr.rtt.min = Duration::from_micros(min_rtt_us);
         bbr.bandwidth.bw = Rate::from_bits_per_sec(mbit * 1_000_000);
-        bbr.renew_control_parameters(&mut conn);
+        make_control_parameters(&mut bbr, &mut conn);
         conn.send_quantum
     }
     assert_eq!(quantum::<Draft>(600, 8), 2 * SMSS);
@@ -323,13 +328,13 @@ fn linux_sends_larger_quanta_on_shorter_paths() {
 /// window stays, and Linux's grows until it has doubled.
 #[test]
 fn linux_doubles_the_initial_window_whatever_the_model_says() {
-    fn grown<F: Flavour>(cwnd: u64) -> bool {
-        let (mut bbr, mut conn) = plain::<F>();
+    fn grown<R: Rules>(cwnd: u64) -> bool {
+        let (mut bbr, mut conn) = plain::<R>();
         bbr.full_pipe.reached = false;
         bbr.control.max_inflight = SMSS;
         conn.sampler.count_delivered(conn.initial_cwnd);
         conn.cwnd = cwnd;
-        bbr.set_cwnd(&mut conn, &sample(MBIT));
+        bbr.grow_cwnd(&mut conn, &sample(MBIT));
         conn.cwnd > cwnd
     }
     assert_eq!([12 * SMSS, 19 * SMSS, 20 * SMSS].map(grown::<Draft>), [false; 3]);
@@ -340,8 +345,8 @@ fn linux_doubles_the_initial_window_whatever_the_model_says() {
 /// least to 180/256.
 #[test]
 fn linux_takes_the_margin_for_lost_bandwidth() {
-    fn per_mille<F: Flavour>(delivered: u32) -> u64 {
-        let (mut bbr, mut conn) = plain::<F>();
+    fn per_mille<R: Rules>(delivered: u32) -> u64 {
+        let (mut bbr, mut conn) = plain::<R>();
         bbr.loss_round.has_loss = true;
         bbr.loss_round.delivered = 0;
         bbr.on_ack(&mut conn, &sample(Gain::percent(delivered).of_rate(bbr.bandwidth.max)));
@@ -355,7 +360,6 @@ fn linux_takes_the_margin_for_lost_bandwidth() {
 fn marked_path() -> (Bbr3<Linux>, Conn) {
     let (mut bbr, conn) = cruising::<Linux>(&Config { ecn: true, ..Config::new(1) });
     bbr.rtt.min = MS.times(2);
-    bbr.renew_bdp(&conn);
     (bbr, conn)
 }
 
@@ -374,8 +378,10 @@ fn mark(bbr: &mut Bbr3<Linux>, conn: &mut Conn, newly_marked: u64, marked: u64) 
 fn round(bbr: &mut Bbr3<Linux>, conn: &mut Conn, marked: u64) -> u32 {
     mark(bbr, conn, marked * SMSS, 0);
     conn.sampler.count_delivered(BDP);
-    bbr.update_ecn_alpha(conn);
-    bbr.own.alpha().map_or(0, |alpha| (alpha.of(25_600) / 100) as u32)
+    bbr.round.next_delivered = 0;
+    bbr.update_round(conn, &sample(MBIT));
+    bbr.round.next_delivered = u64::MAX;
+    bbr.rules.ecn.alpha().map_or(0, |alpha| (alpha.of(25_600) / 100) as u32)
 }
 
 /// alpha = 15/16 alpha + 1/16 share, in 256ths and rounded down as in Linux, from 1.0 on.
@@ -402,11 +408,10 @@ fn marks_count_on_short_paths_that_have_them() {
     ] {
         let (mut bbr, mut conn) = cruising::<Linux>(&Config { ecn, ..Config::new(1) });
         bbr.rtt.min = min_rtt;
-        bbr.renew_bdp(&conn);
         round(&mut bbr, &mut conn, 100);
         mark(&mut bbr, &mut conn, SMSS, BDP);
-        assert_eq!(bbr.own.alpha().is_some(), answers, "{ecn} {min_rtt}");
-        assert_eq!(bbr.own.is_in_round && bbr.own.is_mark_rate_too_high, answers);
+        assert_eq!(bbr.rules.ecn.alpha().is_some(), answers, "{ecn} {min_rtt}");
+        assert_eq!(bbr.rules.ecn.is_in_round && bbr.rules.ecn.is_mark_rate_too_high, answers);
         assert!(!bbr.loss_round.has_loss, "a mark is no loss");
     }
 }
@@ -443,7 +448,7 @@ fn a_probe_of_which_more_than_half_is_marked_went_too_high() {
         mark(&mut bbr, &mut conn, SMSS, marked);
         bbr.on_ack(&mut conn, &sample(MBIT));
         assert_eq!(bbr.state, state);
-        assert!(!bbr.own.is_mark_rate_too_high, "only this ACK said so");
+        assert!(!bbr.rules.ecn.is_mark_rate_too_high, "only this ACK said so");
     }
 }
 

@@ -1,10 +1,10 @@
-//! Whether the pipe is full, "Exiting Acceleration Based on Bandwidth Plateau".
+//! The full pipe, "Exiting Acceleration Based on Bandwidth Plateau".
 
 use crate::units::{Gain, Rate};
 
 /// The full-pipe estimate of Startup and of UP.
 #[derive(Clone, Debug)]
-pub(super) struct FullPipe {
+pub(crate) struct FullPipe {
     /// BBR.full_bw_reached: the pipe was full once.
     pub(super) reached: bool,
     /// BBR.full_bw_now: it is full in this Startup or UP.
@@ -13,8 +13,8 @@ pub(super) struct FullPipe {
     pub(super) bw: Rate,
     /// BBR.full_bw_count: rounds that did not.
     pub(super) count: u32,
-    /// No sample of this round has been asked yet.
-    pub(super) is_round_unjudged: bool,
+    /// A round is judged by the first of its samples that can be: none was yet.
+    pub(super) awaits_sample: bool,
     /// The round in which Drain began.
     pub(super) drain_start_round: u64,
 }
@@ -26,7 +26,7 @@ impl FullPipe {
             now: false,
             bw: Rate::ZERO,
             count: 0,
-            is_round_unjudged: false,
+            awaits_sample: false,
             drain_start_round: 0,
         }
     }

@@ -7,7 +7,7 @@ use crate::units::Rate;
 
 /// The delivery signals and the losses of a loss round.
 #[derive(Clone, Debug)]
-pub(super) struct LossRound {
+pub(crate) struct LossRound {
     /// BBR.loss_round_start: this ACK began one.
     pub(super) start: bool,
     /// BBR.loss_round_delivered.

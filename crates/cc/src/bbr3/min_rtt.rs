@@ -1,11 +1,11 @@
 //! The round trip without a queue, and when ProbeRTT is due, "ProbeRTT Logic".
 
-use super::params::{MIN_RTT_FILTER_LEN, PROBE_RTT_INTERVAL};
+use super::params::{MIN_RTT_FILTER_LEN, PROBE_RTT_INTERVAL, SHORT_RTT_SHIFT};
 use crate::units::{Duration, Instant};
 
 /// BBR.min_rtt and BBR.probe_rtt_min_delay, with the ends of their windows.
 #[derive(Clone, Debug)]
-pub(super) struct MinRtt {
+pub(crate) struct MinRtt {
     /// BBR.min_rtt; [`Duration::MAX`] before a sample.
     pub(super) min: Duration,
     /// BBR.min_rtt_stamp + BBR.MinRTTFilterLen: the moment is compared with each ACK's.
@@ -14,8 +14,8 @@ pub(super) struct MinRtt {
     pub(super) probe_min_delay: Duration,
     /// BBR.probe_rtt_min_stamp + BBR.ProbeRTTInterval; never before the first sample.
     pub(super) probe_expiry: Instant,
-    /// The first moment at which an ACK is asked what ProbeRTT and min_rtt are due for.
-    pub(super) next_check: Instant,
+    /// BBR.probe_rtt_expired: this ACK found that.
+    pub(super) probe_expired: bool,
     /// The initial pacing rate is of a measured round trip.
     pub(super) is_measured: bool,
 }
@@ -29,8 +29,19 @@ impl MinRtt {
             min_expiry: now + MIN_RTT_FILTER_LEN,
             probe_min_delay: rtt,
             probe_expiry: srtt.map_or(Instant::MAX, |_| now + PROBE_RTT_INTERVAL),
-            next_check: now,
+            probe_expired: false,
             is_measured: srtt.is_some(),
         }
     }
+}
+
+/// True if `rtt` is as good as `least`: at most 1/32 above it.
+pub(super) const fn is_short(rtt: Duration, least: Duration) -> bool {
+    rtt.as_nanos() <= longest_short(least)
+}
+
+/// The longest RTT in nanoseconds that is short.
+pub(super) const fn longest_short(least: Duration) -> u64 {
+    let least = least.as_nanos();
+    least.saturating_add(least >> SHORT_RTT_SHIFT)
 }

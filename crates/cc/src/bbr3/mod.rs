@@ -1,23 +1,49 @@
-//! BBR version 3, draft-ietf-ccwg-bbr, in two flavours: the draft's own, and that of Linux
-//! (google/bbr, branch v3), each also with the amendments of [`amended`]. What they have apart is a
-//! table, [`params::Params`], read at compile time: the one costs the other nothing.
+//! BBR version 3, draft-ietf-ccwg-bbr. What its flavours have apart are their [`Rules`]; a reader of
+//! the files below, and of no other, reads the draft.
 //!
 //! BBR keeps two beliefs about the path: how fast it delivers (`max_bw`) and how long it takes
 //! when nobody queues (`min_rtt`). Their product is what must be in flight, no more and no less.
 //! The two can't be measured at once (seeing the bandwidth needs a queue, seeing the delay needs
 //! none), so a state machine takes turns: faster for a moment, slower for a moment, then level.
 //!
-//! - `mod.rs`: the state, and the steps of one ACK in their order. What happens once a round trip
-//!   or less is `#[cold]` throughout, which keeps its code out of the way of what every ACK does.
-//! - [`model`]: rounds, bandwidth, round-trip time, aggregation.
-//! - [`startup`]: Startup and Drain. [`probe_bw`]: the cycle of ProbeBW. [`probe_rtt`]: ProbeRTT
-//!   and the restart from idle.
-//! - [`congestion`]: what losses do to the model, and how that is undone. [`ecn`]: what marks of
-//!   L4S do, and [`fallback`]: what those of other queues do. [`swift`]: what delays do, in
-//!   `bbr-swift`.
+//! ```text
+//!             |
+//!             V
+//!    +---> Startup ------------+     the rate doubles in each round,
+//!    |        |                |     until the pipe is full
+//!    |        V                |
+//!    |      Drain -------------+     below the rate, until the queue is gone
+//!    |        |                |
+//!    |        V                |
+//!    |   ProbeBW_DOWN <----+   |     below the rate, until there is room
+//!    |        |            |   |
+//!    |        V            |   |
+//!    |   ProbeBW_CRUISE    |   |     at the rate, for two to three seconds
+//!    |        |            |   +---> ProbeRTT    half of a window, after 5 s without
+//!    |        V            |   |        |        a shorter round trip: 200 ms, and back
+//!    |   ProbeBW_REFILL    |   |        |        to CRUISE, or to Startup
+//!    |        |            |   |        |
+//!    |        V            |   |        |
+//!    |   ProbeBW_UP -------+---+        |
+//!    |                                  |
+//!    +----------------------------------+
+//! ```
+//!
+//! - `mod.rs`: the parts, and the steps of one ACK in their order.
+//! - The parts: [`round`], [`bandwidth`], [`min_rtt`], [`aggregation`], [`full_pipe`],
+//!   [`loss_round`], [`bounds`], [`undo`], [`probe`].
+//! - [`model`]: what each ACK does to them. [`startup`]: Startup and Drain. [`probe_bw`]: the cycle
+//!   of ProbeBW. [`probe_rtt`]: ProbeRTT and the restart from idle.
+//! - [`congestion`]: what losses do to the model, and how that is undone.
 //! - [`control`]: from the model to pacing rate, quantum and window.
+//!
+//! - [`rules`]: what flavours have apart, and the draft's. [`linux`]: Linux's.
+//! - [`amend`]: where `bbr3x` does otherwise; [`amended`]: how. [`mark_response`]: where marks are
+//!   answered; [`ecn`]: those of L4S, and [`fallback`]: those of other queues. [`swift`]: the law
+//!   of `bbr-swift`.
 
 mod aggregation;
+mod amend;
 mod amended;
 #[cfg(test)]
 mod amended_tests;
@@ -32,7 +58,9 @@ mod flavour_tests;
 mod full_pipe;
 #[cfg(all(test, feature = "l4s"))]
 mod l4s_tests;
+mod linux;
 mod loss_round;
+mod mark_response;
 mod min_rtt;
 mod model;
 #[cfg(all(test, feature = "custom"))]
@@ -44,6 +72,7 @@ mod probe;
 mod probe_bw;
 mod probe_rtt;
 mod round;
+mod rules;
 mod startup;
 mod swift;
 #[cfg(all(test, feature = "bbr-swift"))]
@@ -54,27 +83,33 @@ mod undo;
 
 use crate::algo::{Congestion, CongestionControl};
 use crate::bandwidth::NotNow;
-use crate::config::{Amendment, Config};
+use crate::config::Config;
 use crate::conn::{Conn, INFINITE, MarksAre};
-use crate::rng::Rng;
 use crate::sampler::{PacketState, RateSample};
 use crate::snapshot::{BbrSnapshot, Snapshot, State};
 use crate::units::{Duration, Gain, Instant, Rate};
 use aggregation::Aggregation;
+use amend::{Amend, View};
 use bandwidth::Bandwidth;
 use bounds::Bounds;
 use control::Control;
 use full_pipe::FullPipe;
 use loss_round::LossRound;
+use mark_response::MarkResponse;
 use min_rtt::MinRtt;
-use params::Flavour;
-pub(crate) use params::{Draft, DraftAmended, DraftSwift, Linux, LinuxAmended};
 use probe::{AckPhase, Probe};
 use probe_rtt::ProbeRtt;
 use round::Round;
+use rules::{Rules, Verdict};
 use undo::Undo;
 
-/// The point at which the losses of this batch crossed the threshold.
+pub(crate) type Draft = rules::Draft<()>;
+pub(crate) type DraftAmended = rules::Draft<amended::Amended>;
+pub(crate) type DraftSwift = swift::Swift;
+pub(crate) type Linux = linux::Linux<()>;
+pub(crate) type LinuxAmended = linux::Linux<amended::Amended>;
+
+/// The point at which losses or marks crossed the threshold.
 #[derive(Clone, Copy, Debug)]
 struct TooHigh {
     /// C.inflight in bytes at which they did.
@@ -82,65 +117,57 @@ struct TooHigh {
     is_app_limited: bool,
 }
 
+impl From<&RateSample> for TooHigh {
+    fn from(rs: &RateSample) -> Self {
+        Self { inflight: rs.tx_in_flight, is_app_limited: rs.is_app_limited }
+    }
+}
+
 /// The draft's BBR.* variables, by its names. "Infinity" is the largest value of the type.
 ///
 /// OnInit in the draft leaves some of them unset; here every one has its start in [`Bbr3::new`],
 /// and an instant that is not set yet is `None`, never 0: a clock may start anywhere.
 #[derive(Clone, Debug)]
-pub(crate) struct Bbr3<F: Flavour> {
+pub(crate) struct Bbr3<R: Rules> {
     state: State,
-    /// The state or the model changed since the control parameters were made of them.
-    is_model_new: bool,
     control: Control,
-
     round: Round,
     bandwidth: Bandwidth,
     rtt: MinRtt,
-    aggregation: Aggregation<F>,
+    aggregation: Aggregation<R::ExtraAcked>,
     full_pipe: FullPipe,
-    bounds: Bounds,
     loss_round: LossRound,
+    bounds: Bounds,
     undo: Undo,
-
     probe: Probe,
     probe_rtt: ProbeRtt,
-
-    /// The flavour's own state.
-    own: F::Own,
-    rng: Rng,
+    rules: R,
 }
 
-impl<F: Flavour> Bbr3<F> {
+impl<R: Rules> Bbr3<R> {
     /// OnInit(), section "Initialization", with InitWindowedMaxFilter() and InitRoundCounting().
     pub(crate) fn new(conn: &mut Conn, now: Instant, config: &Config) -> Self {
-        let startup_gains = config.startup_gains.unwrap_or(F::P.startup_gains);
+        let startup_gains = config.startup_gains.unwrap_or(R::STARTUP_GAINS);
         let mut bbr = Self {
             state: State::Startup,
-            is_model_new: true,
             control: Control::new(startup_gains, conn.initial_cwnd),
             round: Round::new(),
-            bandwidth: Bandwidth::new(conn.initial_cwnd),
+            bandwidth: Bandwidth::new(),
             rtt: MinRtt::new(now, conn.srtt()),
             aggregation: Aggregation::new(now),
             full_pipe: FullPipe::new(),
-            bounds: Bounds::NONE,
             loss_round: LossRound::new(),
+            bounds: Bounds::NONE,
             undo: Undo::NONE,
-            probe: Probe::new(now),
+            probe: Probe::new(now, config.seed),
             probe_rtt: ProbeRtt::new(),
-            own: F::own(config),
-            rng: Rng::new(config.seed),
+            rules: R::new(config),
         };
-        // To Linux marks are no losses, nor to the draft where they are those of L4S.
-        if bbr.answers_ecn() {
+        if bbr.rules.marks().is_there() {
             conn.marks = MarksAre::NoLosses;
         }
         bbr.init_pacing_rate(conn);
         bbr.enter_startup();
-        if bbr.rtt.is_measured {
-            bbr.renew_bdp(conn);
-            bbr.schedule_rtt_check();
-        }
         bbr
     }
 
@@ -149,71 +176,93 @@ impl<F: Flavour> Bbr3<F> {
     /// forget one.
     fn enter(&mut self, state: State) {
         use params::{
-            CRUISE_CWND_GAIN, DEFAULT_CWND_GAIN, PROBE_DOWN_PACING_GAIN, PROBE_RTT_CWND_GAIN,
-            PROBE_UP_CWND_GAIN, PROBE_UP_PACING_GAIN,
+            DEFAULT_CWND_GAIN, PROBE_RTT_CWND_GAIN, PROBE_UP_CWND_GAIN, PROBE_UP_PACING_GAIN,
         };
+        let (startup, amendments) = (self.control.startup_gains, self.rules.amendments());
         (self.control.pacing_gain, self.control.cwnd_gain) = match state {
-            State::Startup => (self.control.startup_gains.pacing, self.control.startup_gains.cwnd),
-            State::Drain => (F::P.drain_pacing_gain, self.control.startup_gains.cwnd),
-            State::ProbeBwDown if self.amended(Amendment::DeeperDown).is_some() => {
-                (PROBE_DOWN_PACING_GAIN, DEFAULT_CWND_GAIN)
+            State::Startup => (startup.pacing, startup.cwnd),
+            State::Drain => (R::DRAIN_PACING_GAIN, startup.cwnd),
+            State::ProbeBwDown => {
+                (amendments.down_pacing_gain(R::PROBE_DOWN_PACING_GAIN), DEFAULT_CWND_GAIN)
             }
-            State::ProbeBwDown => (F::P.probe_down_pacing_gain, DEFAULT_CWND_GAIN),
+            State::ProbeBwCruise => (Gain::ONE, amendments.cruise_cwnd_gain()),
             State::ProbeBwUp => (PROBE_UP_PACING_GAIN, PROBE_UP_CWND_GAIN),
-            State::ProbeBwCruise if self.amended(Amendment::SmallerCruiseWindow).is_some() => {
-                (Gain::ONE, CRUISE_CWND_GAIN)
-            }
             State::ProbeRtt => (Gain::ONE, PROBE_RTT_CWND_GAIN),
-            // CRUISE and REFILL; the rest are other algorithms' states.
+            // REFILL; the rest are other algorithms' states.
             _ => (Gain::ONE, DEFAULT_CWND_GAIN),
         };
         self.state = state;
-        self.is_model_new = true;
-        self.schedule_rtt_check();
     }
-}
 
-impl<F: Flavour> CongestionControl for Bbr3<F> {
-    /// UpdateOnACK(), section "Per-ACK Steps": UpdateModelAndState(), then
-    /// UpdateControlParameters(). The rate sample is made already.
-    fn on_ack(&mut self, conn: &mut Conn, rs: &RateSample) {
-        let network;
-        let rs = if F::swift(&self.own).is_some() {
-            network = self.network_sample(rs);
-            &network
-        } else {
-            rs
+    /// The model, to be read.
+    #[inline]
+    fn view<'a>(&'a self, conn: &'a Conn) -> View<'a> {
+        View {
+            conn,
+            state: self.state,
+            control: &self.control,
+            round: &self.round,
+            bandwidth: &self.bandwidth,
+            rtt: &self.rtt,
+            full_pipe: &self.full_pipe,
+            loss_round: &self.loss_round,
+        }
+    }
+
+    /// The rules, to be changed, beside the model, to be read.
+    #[inline]
+    fn rules_and_view<'a>(&'a mut self, conn: &'a Conn) -> (&'a mut R, View<'a>) {
+        let view = View {
+            conn,
+            state: self.state,
+            control: &self.control,
+            round: &self.round,
+            bandwidth: &self.bandwidth,
+            rtt: &self.rtt,
+            full_pipe: &self.full_pipe,
+            loss_round: &self.loss_round,
         };
-        self.loss_round.update_latest(conn.sampler.delivered, rs);
+        (&mut self.rules, view)
+    }
+
+    /// UpdateModelAndState(), section "Per-ACK Steps".
+    #[inline]
+    fn update_model_and_state(&mut self, conn: &mut Conn, rs: &RateSample) {
+        self.update_latest_delivery_signals(conn, rs);
         self.update_congestion_signals(conn, rs);
         self.update_ack_aggregation(conn, rs);
-        let rises = F::P.full_bw_rises_on_any_ack && !self.full_pipe.now;
-        if self.full_pipe.is_round_unjudged | self.loss_round.start | rises {
-            self.judge_round(conn, rs);
-        }
-        let has_ended_probe = self.follow_swift(conn, rs);
-        if matches!(self.state, State::Startup | State::Drain) {
-            self.check_startup_done();
-            self.check_drain_done(conn, rs);
-        }
+        self.check_full_bw_reached(rs);
+        self.check_startup_high_loss(conn, rs);
+        let has_ended_probe = self.judge_delay(conn, rs);
+        self.check_startup_done();
+        self.check_drain_done(conn, rs);
         // The round that this ACK may have ended is not the one after the probe.
         if !has_ended_probe {
             self.update_probe_bw_cycle_phase(conn, rs);
         }
-        self.note_rtt(conn, rs);
         self.update_min_rtt(conn, rs);
-        self.bound_bw_for_model(conn);
+        self.check_probe_rtt(conn, rs);
+        self.advance_latest_delivery_signals(rs);
+        self.bound_bw_for_model();
+    }
 
-        // Most ACKs only confirm what is known, and leave these as they are.
-        if self.is_model_new | self.loss_round.start {
-            self.renew_what_changed(conn, rs);
-        }
-        debug_assert!(self.control_parameters_are_current(conn), "changed without is_model_new");
-        self.follow_classic_queue(conn, rs);
+    /// UpdateControlParameters(), section "Per-ACK Steps".
+    #[inline]
+    fn update_control_parameters(&mut self, conn: &mut Conn, rs: &RateSample) {
+        self.set_pacing_rate(conn);
+        self.set_send_quantum(conn);
         self.set_cwnd(conn, rs);
-        if let Some(ecn) = F::ecn_mut(&mut self.own) {
-            ecn.is_mark_rate_too_high = false;
-        }
+    }
+}
+
+impl<R: Rules> CongestionControl for Bbr3<R> {
+    /// UpdateOnACK(), section "Per-ACK Steps". The rate sample is made already.
+    fn on_ack(&mut self, conn: &mut Conn, rs: &RateSample) {
+        let mut own = None;
+        let rs = self.rules.sample(rs, self.rtt.min, &mut own);
+        self.update_model_and_state(conn, rs);
+        self.update_control_parameters(conn, rs);
+        self.rules.marks_mut().end_ack();
     }
 
     /// OnTransmit(), section "Per-Transmit Steps".
@@ -249,17 +298,18 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
         self.control.prior_cwnd = conn.cwnd;
         self.undo = Undo::NONE;
         self.end_startup_for_safe_retreat();
-        self.renew_control_parameters(conn);
+        self.set_pacing_rate(conn);
+        self.set_send_quantum(conn);
+        self.update_max_inflight(conn);
     }
 
     fn on_spurious_loss(&mut self, conn: &mut Conn) {
         self.handle_spurious_loss_detection(conn);
     }
 
-    /// The draft takes CE for congestion. Linux's flavour answers it where the path has low-latency
-    /// ECN.
+    /// The draft takes CE for congestion.
     fn wants_ecn(&self) -> bool {
-        F::ecn(&self.own).is_none_or(|ecn| ecn.is_on())
+        self.rules.marks().wants_ecn()
     }
 
     fn request_probe(&mut self, _: &Conn, now: Instant) -> Result<(), NotNow> {
@@ -271,18 +321,12 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
         3
     }
 
-    /// BBR.max_inflight has room for the packets whose ACK waits, from the next ACK on.
-    fn on_ack_frequency(&mut self) {
-        self.is_model_new = true;
-    }
-
     fn on_mtu_update(&mut self, conn: &mut Conn) {
         if self.rtt.is_measured {
             self.keep_least_pacing_rate(conn);
         } else {
             self.init_pacing_rate(conn);
         }
-        self.renew_bdp(conn); // the initial window; quantum and budget count in packets too
         conn.cwnd = conn.cwnd.max(self.min_pipe_cwnd(conn));
     }
 
@@ -290,16 +334,12 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
         let volume = |v: u64| (v != INFINITE).then_some(v);
         let time = |d: Duration| (d != Duration::MAX).then_some(d);
         let rate = |r: Rate| (r != Rate::MAX).then_some(r);
+        let shortterm = self.bounds.inflight_shortterm.min(self.rules.most_inflight(1));
         let bbr = BbrSnapshot {
             max_bw: self.bandwidth.max,
             bw: self.bandwidth.bw,
             bw_shortterm: rate(self.bounds.bw_shortterm),
-            inflight_shortterm: volume(
-                self.bounds
-                    .inflight_shortterm
-                    .min(self.swift_inflight())
-                    .min(self.classic_inflight(conn)),
-            ),
+            inflight_shortterm: volume(shortterm),
             inflight_longterm: volume(self.bounds.inflight_longterm),
             min_rtt: time(self.rtt.min),
             bdp: self.bdp_multiple(conn, self.bandwidth.bw, Gain::ONE),
@@ -319,7 +359,7 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
             bw_probe_wait: self.probe.wait,
             rounds_since_probe_up: self.probe.rounds_since_up.into(),
             probe_rtt_min_delay: time(self.rtt.probe_min_delay),
-            ecn_alpha: F::ecn(&self.own).and_then(|ecn| ecn.alpha()),
+            ecn_alpha: self.rules.marks().alpha(),
             drain_start_round: self.full_pipe.drain_start_round,
             bw_latest: self.loss_round.bw_latest,
             inflight_latest: self.loss_round.inflight_latest,
@@ -330,6 +370,6 @@ impl<F: Flavour> CongestionControl for Bbr3<F> {
             undo_inflight_shortterm: volume(self.undo.bounds.inflight_shortterm),
             undo_inflight_longterm: volume(self.undo.bounds.inflight_longterm),
         };
-        Snapshot { bbr: Some(bbr), ..Snapshot::of(conn, F::NAME, self.state) }
+        Snapshot { bbr: Some(bbr), ..Snapshot::of(conn, R::NAME, self.state) }
     }
 }

@@ -13,8 +13,7 @@ use proptest::prelude::*;
 
 use self::aggregation::Aggregation;
 use self::probe_bw::Phase;
-use super::Bbr3;
-use super::params::Draft;
+use super::{Bbr3, Draft};
 use crate::algo::{Congestion, CongestionControl};
 use crate::config::{AckFrequency, Config, Transport};
 use crate::conn::Conn;

@@ -1,24 +1,23 @@
 //! Linux's flavour counts whole packets, and its targets have room for the offload budget; the
 //! draft's counts bytes. Both in the same situation.
 
-use super::flavour_tests::{plain, sample};
-use super::params::{Draft, Flavour, Linux};
+use super::flavour_tests::{make_control_parameters, plain, sample};
 use super::*;
 use crate::config::Transport;
+use crate::rng::Rng;
 use crate::test_link::{MS, SMSS};
 use std::vec::Vec;
 
 /// A flow over TCP in CRUISE that believes in this bandwidth and round trip, with packets of `smss`.
-fn path<F: Flavour>(smss: u64, bw: u64, min_rtt: Duration) -> (Bbr3<F>, Conn) {
-    let (mut bbr, mut conn) = plain::<F>();
+fn path<R: Rules>(smss: u64, bw: u64, min_rtt: Duration) -> (Bbr3<R>, Conn) {
+    let (mut bbr, mut conn) = plain::<R>();
     conn.transport = Transport::Tcp;
     conn.smss = smss;
     bbr.bandwidth.max = Rate::from_bytes_per_sec(bw);
     bbr.bandwidth.bw = bbr.bandwidth.max;
     bbr.bandwidth.filter = [bbr.bandwidth.max; 2];
     bbr.rtt.min = min_rtt;
-    bbr.renew_bdp(&conn);
-    bbr.renew_control_parameters(&mut conn);
+    make_control_parameters(&mut bbr, &mut conn);
     (bbr, conn)
 }
 
@@ -107,8 +106,8 @@ fn linux_rounds_the_budget_for_losses_up() {
 /// wants in flight.
 #[test]
 fn linux_targets_have_room_for_the_offload_budget() {
-    fn targets<F: Flavour>() -> [u64; 2] {
-        let (mut bbr, mut conn) = path::<F>(SMSS, 50 * SMSS, MS.times(40));
+    fn targets<R: Rules>() -> [u64; 2] {
+        let (mut bbr, mut conn) = path::<R>(SMSS, 50 * SMSS, MS.times(40));
         (bbr.probe.time, bbr.probe.rounds_since_up) = (Instant::MAX, 5);
         conn.cwnd = 20 * SMSS;
         let rs = RateSample { delivered: SMSS, ..sample(Rate::from_bytes_per_sec(1)) };
@@ -125,16 +124,16 @@ fn linux_targets_have_room_for_the_offload_budget() {
 /// A bandwidth that losses have cut, and a long-term bound below the window.
 #[test]
 fn linux_drains_without_a_bound() {
-    fn drained<F: Flavour>() -> (State, u64) {
-        let (mut bbr, mut conn) = path::<F>(SMSS, 2_500 * SMSS, MS.times(40));
+    fn drained<R: Rules>() -> (State, u64) {
+        let (mut bbr, mut conn) = path::<R>(SMSS, 2_500 * SMSS, MS.times(40));
         bbr.enter(State::Drain);
         (bbr.bounds.bw_shortterm, bbr.bounds.inflight_longterm) =
             (Gain::percent(50).of_rate(bbr.bandwidth.max), 20 * SMSS);
-        bbr.bound_bw_for_model(&conn);
+        bbr.bound_bw_for_model();
         conn.inflight = 90 * SMSS;
         bbr.set_cwnd(&mut conn, &sample(bbr.bandwidth.max));
         let cwnd = conn.cwnd / SMSS;
-        bbr.check_drain_done(&mut conn, &sample(bbr.bandwidth.max));
+        bbr.check_drain_done(&conn, &sample(bbr.bandwidth.max));
         (bbr.state, cwnd)
     }
     assert_eq!(drained::<Draft>(), (State::Drain, 20));
@@ -147,8 +146,8 @@ fn linux_drains_without_a_bound() {
 /// than expected.
 #[test]
 fn linux_measures_aggregation_by_the_newest_bandwidth() {
-    fn extra<F: Flavour>() -> u64 {
-        let (mut bbr, mut conn) = path::<F>(SMSS, 1_000 * SMSS, MS.times(40));
+    fn extra<R: Rules>() -> u64 {
+        let (mut bbr, mut conn) = path::<R>(SMSS, 1_000 * SMSS, MS.times(40));
         bbr.enter(State::Startup);
         (bbr.full_pipe.reached, bbr.full_pipe.now) = (false, false);
         bbr.aggregation.delivered = 41 * SMSS;
@@ -163,10 +162,10 @@ fn linux_measures_aggregation_by_the_newest_bandwidth() {
 
 #[test]
 fn linux_begins_with_the_pacing_margin() {
-    fn margin<F: Flavour>() -> [Rate; 2] {
+    fn margin<R: Rules>() -> [Rate; 2] {
         let config = Config::new(1);
         let mut conn = Conn::new(&config, Instant::default());
-        let bbr = Bbr3::<F>::new(&mut conn, Instant::default(), &config);
+        let bbr = Bbr3::<R>::new(&mut conn, Instant::default(), &config);
         let bandwidth = Rate::from_volume(conn.initial_cwnd, MS);
         let startup = bbr.control.startup_gains.pacing.of_rate(bandwidth);
         [conn.pacing_rate, startup]
@@ -181,7 +180,7 @@ fn linux_begins_with_the_pacing_margin() {
 fn linux_forgets_a_probes_marks_when_it_ends() {
     let (mut bbr, conn) = plain::<Linux>();
     bbr.enter(State::ProbeBwUp);
-    bbr.own.is_in_round = true;
+    bbr.rules.ecn.is_in_round = true;
     bbr.start_probe_bw_down(&conn, Instant::default());
-    assert!(!bbr.own.is_in_round);
+    assert!(!bbr.rules.ecn.is_in_round);
 }

@@ -1,8 +1,9 @@
 //! One probe for bandwidth, "Probing for Bandwidth In ProbeBW": its feedback, its growth, and the
 //! time of the next.
 
-use super::params::MAX_PROBE_UP_ROUNDS;
+use super::params::{MAX_PROBE_UP_ROUNDS, PROBE_WAIT_RANDOM};
 use crate::conn::INFINITE;
+use crate::rng::Rng;
 use crate::units::{Duration, Instant};
 
 /// BBR.ack_phase: what the ACKs that come in now say about the probing for bandwidth.
@@ -40,10 +41,11 @@ pub(super) struct Probe {
     pub(super) wait: Duration,
     /// BBR.cycle_stamp + BBR.bw_probe_wait: the moment is compared with each ACK's.
     pub(super) time: Instant,
+    rng: Rng,
 }
 
 impl Probe {
-    pub(super) const fn new(now: Instant) -> Self {
+    pub(super) fn new(now: Instant, seed: u64) -> Self {
         Self {
             ack_phase: AckPhase::Init,
             is_sample: false,
@@ -55,7 +57,16 @@ impl Probe {
             rounds_since_up: 0,
             wait: Duration::ZERO,
             time: now,
+            rng: Rng::new(seed),
         }
+    }
+
+    /// PickProbeWait(), "Design Considerations for Choosing Constant Parameters"; the random number of
+    /// rounds is below `rounds`.
+    pub(super) fn pick_wait(&mut self, base: Duration, rounds: u64) {
+        self.rounds_since_up = self.rng.below(rounds) as u32;
+        let random = self.rng.below(PROBE_WAIT_RANDOM.as_nanos() + 1);
+        self.wait = base + Duration::from_nanos(random);
     }
 
     /// RaiseInflightLongtermSlope(): the growth of inflight_longterm doubles each round. The bytes

@@ -1,15 +1,15 @@
 //! ProbeBW: down a little, level for seconds, fill the pipe, up for a moment, and again.
 //! Section "ProbeBW", with "ProbeBW Algorithm Details".
 
-use super::params::{Flavour, PROBE_ROUNDS_RANDOM, PROBE_WAIT_RANDOM, RENO_ROUNDS};
-use super::{AckPhase, Bbr3, TooHigh};
+use super::params::RENO_ROUNDS;
+use super::{AckPhase, Amend, Bbr3, MarkResponse, Rules, TooHigh};
 use crate::bandwidth::NotNow;
 use crate::conn::{Conn, INFINITE};
 use crate::sampler::RateSample;
 use crate::snapshot::State;
-use crate::units::{Duration, Gain, Instant};
+use crate::units::{Duration, Gain, Instant, Rate};
 
-impl<F: Flavour> Bbr3<F> {
+impl<R: Rules> Bbr3<R> {
     /// EnterProbeBW().
     pub(super) fn enter_probe_bw(&mut self, conn: &Conn, now: Instant) {
         self.start_probe_bw_down(conn, now);
@@ -18,7 +18,7 @@ impl<F: Flavour> Bbr3<F> {
     /// StartProbeBW_DOWN().
     #[cold]
     pub(super) fn start_probe_bw_down(&mut self, conn: &Conn, now: Instant) {
-        self.reset_congestion_signals();
+        R::reset_congestion_signals(self);
         self.probe.up_acked_per_inc = INFINITE; // inflight_longterm does not grow here
         self.pick_probe_wait();
         self.probe.time = now + self.probe.wait;
@@ -27,27 +27,23 @@ impl<F: Flavour> Bbr3<F> {
         self.enter(State::ProbeBwDown);
     }
 
-    /// StartProbeBW_CRUISE(). Linux takes the long-term bound for the short-term one where that is
-    /// above it: the window leaves headroom below the one, and a later cut starts from the other.
+    /// StartProbeBW_CRUISE().
     #[cold]
     pub(super) fn start_probe_bw_cruise(&mut self, conn: &Conn) {
-        if F::P.cruise_clamps_shortterm && self.bounds.inflight_shortterm != INFINITE {
-            self.bounds.inflight_shortterm =
-                self.bounds.inflight_shortterm.min(self.bounds.inflight_longterm);
-        }
-        self.begin_cruise_for_amendments(conn);
+        R::begin_cruise(&mut self.bounds);
+        let (rules, view) = self.rules_and_view(conn);
+        rules.amendments_mut().begin_cruise(&view);
         self.enter(State::ProbeBwCruise);
     }
 
     /// StartProbeBW_REFILL().
     #[cold]
     pub(super) fn start_probe_bw_refill(&mut self, conn: &Conn) {
-        self.end_cruise_for_amendments(conn);
+        let (rules, view) = self.rules_and_view(conn);
+        rules.amendments_mut().begin_refill(&view);
+        rules.marks_mut().begin_cycle();
+        rules.begin_refill(view.bandwidth.max, view.rtt.min);
         self.bounds.reset_short_term();
-        self.refill_for_swift();
-        if let Some(fallback) = F::fallback_mut(&mut self.own) {
-            fallback.begin_cycle();
-        }
         self.probe.up_rounds = 0;
         self.probe.up_acked = 0;
         self.probe.prev_precautionary = false;
@@ -62,7 +58,7 @@ impl<F: Flavour> Bbr3<F> {
         self.start_round(conn);
         self.full_pipe.reset(rs.delivery_rate);
         // The samples of this round left in REFILL: the next one is the first that UP made.
-        self.full_pipe.is_round_unjudged = false;
+        self.full_pipe.awaits_sample = false;
         self.enter(State::ProbeBwUp);
         self.raise_inflight_longterm_slope(conn);
     }
@@ -75,10 +71,21 @@ impl<F: Flavour> Bbr3<F> {
         if self.state != State::ProbeBwCruise {
             self.check_phase_done(conn, rs);
         } else if self.is_time_to_probe_bw(conn, rs.now) {
-            self.take_bandwidth_of_cruise(conn, rs);
+            let bw = self.rules.amendments().end_cruise(&self.view(conn), rs);
+            self.take_bandwidth(bw);
             self.start_probe_bw_refill(conn);
         } else if self.round.start {
-            self.end_round_of_cruise(conn, rs);
+            let (rules, view) = self.rules_and_view(conn);
+            let bw = rules.amendments_mut().end_round_of_cruise(&view, rs);
+            self.take_bandwidth(bw);
+        }
+    }
+
+    /// The bandwidth that CRUISE has shown, if it has.
+    #[inline]
+    fn take_bandwidth(&mut self, bw: Option<Rate>) {
+        if let Some(bw) = bw {
+            self.bandwidth.restart_filter(bw);
         }
     }
 
@@ -126,8 +133,7 @@ impl<F: Flavour> Bbr3<F> {
     ///
     /// The precautionary test takes C.inflight from before this ACK removed its bytes, and the
     /// bound as reached when no further full packet fits under it: C.cwnd holds C.inflight below it
-    /// otherwise, and the test would never come true. Linux calls it stopped_risky_probe, and
-    /// compares whole packets.
+    /// otherwise, and the test would never come true. Linux calls it stopped_risky_probe.
     fn is_time_to_go_down(&mut self, conn: &Conn, rs: &RateSample) -> bool {
         if self.probe.prev_too_high
             && rs.prior_inflight.saturating_add(conn.smss) > self.bounds.inflight_longterm
@@ -135,7 +141,9 @@ impl<F: Flavour> Bbr3<F> {
             self.probe.prev_precautionary = true;
             return true;
         }
-        if self.is_up_at_target(conn, rs) {
+        let bdp = self.estimated_bdp(conn);
+        let (rules, view) = self.rules_and_view(conn);
+        if rules.amendments_mut().ends_up(&view, rs, bdp) {
             return true;
         }
         if conn.is_cwnd_limited() && conn.cwnd >= self.bounds.inflight_longterm {
@@ -177,33 +185,24 @@ impl<F: Flavour> Bbr3<F> {
 
     /// PickProbeWait(), "Design Considerations for Choosing Constant Parameters".
     fn pick_probe_wait(&mut self) {
-        let rounds = if self.has_own_probe_rounds() { PROBE_ROUNDS_RANDOM } else { 2 };
-        self.probe.rounds_since_up = self.rng.below(rounds) as u32;
-        let random = self.rng.below(PROBE_WAIT_RANDOM.as_nanos() + 1);
-        self.probe.wait = self.probe_wait_base() + Duration::from_nanos(random);
+        let base = self.rules.amendments().probe_wait_base(self.rtt.min);
+        self.probe.pick_wait(base, self.rules.random_probe_rounds());
     }
 
     /// IsRenoCoexistenceProbeTime(). The pseudo-code compares bytes with rounds; rounds are packets
     /// here, and at least one.
-    ///
-    /// `bbr-swift` waits for the rounds alone: where a flow's share of the path is a few packets,
-    /// it would probe in every few rounds, and so would all the others.
     fn is_reno_coexistence_probe_time(&self, conn: &Conn) -> bool {
         // "rounds >= target / smss" without the division, which every ACK would pay.
         let rounds = u64::from(self.probe.rounds_since_up);
         rounds >= RENO_ROUNDS
             || (rounds >= 1
-                && !self.has_own_probe_rounds()
+                && self.rules.probes_by_bdp()
                 && self.target_inflight(conn) < (rounds + 1) * conn.smss)
     }
 
-    /// TargetInflight(): the estimated BDP, unless congestion cut C.cwnd. In Linux with the offload
-    /// budget, which is more than a small BDP.
+    /// TargetInflight(): the estimated BDP, unless congestion cut C.cwnd.
     fn target_inflight(&self, conn: &Conn) -> u64 {
-        let bdp = self.estimated_bdp(conn);
-        let target =
-            if F::P.targets_have_budget { self.quantization_budget(conn, bdp) } else { bdp };
-        target.min(conn.cwnd)
+        R::target(self, conn, self.estimated_bdp(conn)).min(conn.cwnd)
     }
 
     /// InflightWithHeadroom(): leaves a share of the long-term bound to other flows.
@@ -211,14 +210,14 @@ impl<F: Flavour> Bbr3<F> {
         if self.bounds.inflight_longterm == INFINITE {
             return INFINITE;
         }
-        let headroom = F::P.headroom.of(self.bounds.inflight_longterm);
-        let headroom = Self::packets_down(conn, headroom).max(conn.smss);
+        let headroom = R::HEADROOM.of(self.bounds.inflight_longterm);
+        let headroom = R::rounded_down(conn, headroom).max(conn.smss);
         self.bounds.inflight_longterm.saturating_sub(headroom).max(self.min_pipe_cwnd(conn))
     }
 
     /// RaiseInflightLongtermSlope(): the growth of inflight_longterm doubles each round.
     fn raise_inflight_longterm_slope(&mut self, conn: &Conn) {
-        self.probe.raise_slope(|growth| Self::packets_down(conn, conn.cwnd / growth), conn.smss);
+        self.probe.raise_slope(|growth| R::rounded_down(conn, conn.cwnd / growth), conn.smss);
     }
 
     /// ProbeInflightLongtermUpward().
@@ -240,33 +239,25 @@ impl<F: Flavour> Bbr3<F> {
         if self.round.start && self.advance_ack_phase(conn, rs) {
             return true;
         }
-        if F::P.judges_acks {
-            self.judge_ack(conn, rs);
-        } else if self.bounds.inflight_longterm != INFINITE
-            && !self.is_loss_too_high(conn, rs)
-            && !self.is_mark_rate_too_high()
-        {
-            self.raise_inflight_longterm(conn, rs);
-        }
+        R::judge_ack(self, conn, rs);
         false
     }
 
-    /// Linux judges the sample of each ACK as it judges each lost packet: a probe may end although
-    /// the packets that were lost since left before it, or were only marked.
-    fn judge_ack(&mut self, conn: &Conn, rs: &RateSample) {
-        if !self.is_loss_too_high(conn, rs) && !self.is_mark_rate_too_high() {
-            if self.bounds.inflight_longterm != INFINITE {
-                self.raise_inflight_longterm(conn, rs);
-            }
-        } else if self.probe.is_sample {
-            let sample = TooHigh { inflight: rs.tx_in_flight, is_app_limited: rs.is_app_limited };
-            self.handle_inflight_too_high(conn, sample, rs.now);
-        }
+    /// A path without loss has no long-term bound.
+    #[inline]
+    pub(super) fn has_longterm_bound(&self) -> bool {
+        self.bounds.inflight_longterm != INFINITE
     }
 
-    /// The last part of AdaptLongTermModel(), apart because a path without loss has no bound.
+    /// True if losses or marks of the sample of an ACK say that inflight is too high.
+    #[inline]
+    pub(super) fn is_sample_too_high(&self, conn: &Conn, rs: &RateSample) -> bool {
+        self.is_loss_too_high(conn, rs) || self.rules.marks().is_rate_too_high()
+    }
+
+    /// The last part of AdaptLongTermModel(): what is in flight without too much loss is a bound.
     #[cold]
-    fn raise_inflight_longterm(&mut self, conn: &Conn, rs: &RateSample) {
+    pub(super) fn raise_inflight_longterm(&mut self, conn: &Conn, rs: &RateSample) {
         self.bounds.inflight_longterm = self.bounds.inflight_longterm.max(rs.tx_in_flight);
         if self.state == State::ProbeBwUp {
             self.probe_inflight_longterm_upward(conn, rs);
@@ -285,7 +276,7 @@ impl<F: Flavour> Bbr3<F> {
             self.probe.ack_phase = AckPhase::Init;
             if self.is_in_a_probe_bw_state() {
                 if !rs.is_app_limited {
-                    self.advance_max_bw_filter();
+                    self.bandwidth.advance_filter();
                 }
                 // The precautionary probe went well: probe again at once, and stay this time.
                 if self.probe.prev_precautionary && !self.probe.prev_too_high {
@@ -310,12 +301,18 @@ impl<F: Flavour> Bbr3<F> {
             || (lost > 0 && !conn.has_selective_acks)
     }
 
+    /// BBR.LossThresh for so many bytes in flight.
+    #[inline]
+    pub(super) fn loss_thresh(&self, conn: &Conn, bytes: u64) -> Gain {
+        R::LOSS_THRESH.plus(self.rules.amendments().expected_loss(conn, bytes))
+    }
+
     /// HandleInflightTooHigh(), "Probing for Bandwidth In ProbeBW". `rs` is RS there.
     pub(super) fn handle_inflight_too_high(&mut self, conn: &Conn, rs: TooHigh, now: Instant) {
         self.probe.prev_too_high = true;
         self.probe.is_sample = false; // react once a probe
         if !rs.is_app_limited {
-            let cut = Self::packets_down(conn, F::P.beta.of(self.target_inflight(conn)));
+            let cut = R::rounded_down(conn, R::BETA.of(self.target_inflight(conn)));
             self.bounds.inflight_longterm = rs.inflight.max(cut);
         }
         if self.state == State::ProbeBwUp {

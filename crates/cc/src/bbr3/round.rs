@@ -4,7 +4,7 @@ use crate::sampler::RateSample;
 
 /// The clock of the model: a round is over when a packet is acknowledged that left after it began.
 #[derive(Clone, Debug)]
-pub(super) struct Round {
+pub(crate) struct Round {
     /// BBR.round_count.
     pub(super) count: u64,
     /// BBR.round_start: this ACK began one.

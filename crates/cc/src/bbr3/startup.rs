@@ -1,15 +1,14 @@
 //! Startup and Drain: find the bandwidth by doubling, then empty the queue that this made.
 //! Sections "Startup" and "Drain".
 
-use super::Bbr3;
-use super::params::{FULL_BW_GROWTH, FULL_BW_ROUNDS, Flavour, STARTUP_FULL_LOSS_COUNT, UP_GROWTH};
-use crate::config::Amendment;
+use super::params::{FULL_BW_GROWTH, FULL_BW_ROUNDS, STARTUP_FULL_LOSS_COUNT};
+use super::{Amend, Bbr3, Rules};
 use crate::conn::Conn;
 use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::{Gain, Rate};
 
-impl<F: Flavour> Bbr3<F> {
+impl<R: Rules> Bbr3<R> {
     /// EnterStartup(), "Startup Dynamics".
     pub(super) fn enter_startup(&mut self) {
         self.enter(State::Startup);
@@ -22,31 +21,31 @@ impl<F: Flavour> Bbr3<F> {
         }
     }
 
-    /// CheckFullBWReached() and CheckStartupHighLoss(): few ACKs call for one.
-    #[cold]
-    pub(super) fn judge_round(&mut self, conn: &Conn, rs: &RateSample) {
-        if self.full_pipe.is_round_unjudged || F::P.full_bw_rises_on_any_ack {
-            self.check_full_bw_reached(rs);
-        }
-        if self.loss_round.start {
-            self.check_startup_high_loss(conn, rs);
-        }
-    }
-
     /// CheckStartupHighLoss(), "Exiting Startup Based on Packet Loss", which the draft has in prose
     /// only.
     ///
     /// Asked at the end of each loss round: such a round begins at its first loss, so that recovery
     /// has lasted one full round trip by then. "At least 6 ranges" means that the sixth counts.
-    /// Linux counts ACKs that report losses (loss_events_in_round), whatever the number of ranges.
     /// Without selective ACKs any loss will do.
-    fn check_startup_high_loss(&mut self, conn: &Conn, rs: &RateSample) {
+    #[inline]
+    pub(super) fn check_startup_high_loss(&mut self, conn: &Conn, rs: &RateSample) {
+        if self.loss_round.start {
+            self.judge_losses_of_startup(conn, rs);
+        }
+    }
+
+    #[cold]
+    fn judge_losses_of_startup(&mut self, conn: &Conn, rs: &RateSample) {
         let events = core::mem::take(&mut self.loss_round.events);
         let enough = if conn.has_selective_acks { STARTUP_FULL_LOSS_COUNT } else { 1 };
         if self.full_pipe.reached
             || events < enough
             || !self.is_loss_too_high(conn, rs)
-            || self.is_loss_of_path_in_startup(rs)
+            || self.rules.amendments().is_loss_of_path_in_startup(
+                &self.view(conn),
+                rs,
+                R::LOSS_THRESH,
+            )
         {
             return;
         }
@@ -58,11 +57,7 @@ impl<F: Flavour> Bbr3<F> {
     /// with the BDP.
     pub(super) fn end_startup(&mut self, conn: &Conn) {
         self.full_pipe.fill();
-        let bdp = if F::P.targets_have_budget {
-            self.inflight(conn, self.bandwidth.max, Gain::ONE)
-        } else {
-            self.bdp_multiple(conn, self.bandwidth.bw, Gain::ONE)
-        };
+        let bdp = R::bdp_of_startup(self, conn);
         self.bounds.inflight_longterm = bdp.max(self.loss_round.inflight_latest);
     }
 
@@ -81,50 +76,47 @@ impl<F: Flavour> Bbr3<F> {
     /// round that begins behind the marks is cut by the next ProbeRTT. Such a flow would be in
     /// Startup for ever, with Startup's queue. The text wants rounds counted that are not
     /// application-limited, and one that has a sample that is not is one of them.
-    ///
-    /// Linux asks on every ACK, so that a round's best sample is the baseline, and counts rounds by
-    /// their first.
-    fn check_full_bw_reached(&mut self, rs: &RateSample) {
-        if !self.full_pipe.now && (rs.is_app_limited || rs.delivery_rate == Rate::ZERO) {
-            return;
+    #[inline]
+    pub(super) fn check_full_bw_reached(&mut self, rs: &RateSample) {
+        if R::asks_full_bw(&self.full_pipe) {
+            self.judge_growth(rs);
         }
-        self.full_pipe.is_round_unjudged = false;
-        if self.full_pipe.now {
-            return;
-        }
-        let growth = match self.amended(Amendment::UpEndsAtTarget) {
-            Some(_) if self.state == State::ProbeBwUp => UP_GROWTH,
-            _ => FULL_BW_GROWTH,
-        };
-        if self.full_pipe.grows(rs.delivery_rate, growth)
-            || (F::P.full_bw_rises_on_any_ack && !self.round.start)
-        {
-            return;
-        }
-        self.full_pipe.count_plateau(FULL_BW_ROUNDS);
     }
 
-    /// EnterDrain(), "Drain". Linux forgets what was lost and delivered in Startup: the losses of a
-    /// probe that is over say nothing about the rate below it.
+    fn judge_growth(&mut self, rs: &RateSample) {
+        if self.full_pipe.now {
+            self.full_pipe.awaits_sample = false;
+            return;
+        }
+        if rs.is_app_limited || rs.delivery_rate == Rate::ZERO {
+            return;
+        }
+        self.full_pipe.awaits_sample = false;
+        let growth = match self.state {
+            State::ProbeBwUp => self.rules.amendments().up_growth(),
+            _ => FULL_BW_GROWTH,
+        };
+        if !self.full_pipe.grows(rs.delivery_rate, growth) && R::counts_plateau(&self.round) {
+            self.full_pipe.count_plateau(FULL_BW_ROUNDS);
+        }
+    }
+
+    /// EnterDrain(), "Drain".
     #[cold]
     fn enter_drain(&mut self) {
-        if F::P.drain_resets_congestion_signals {
-            self.reset_congestion_signals();
-        }
+        R::begin_drain(self);
         self.enter(State::Drain);
         self.full_pipe.drain_start_round = self.round.count;
     }
 
     /// CheckDrainDone(), "Drain". C.inflight is that after this ACK: with the one before it, a flow
     /// whose window equals the target would never leave.
-    #[cold]
-    pub(super) fn check_drain_done(&mut self, conn: &mut Conn, rs: &RateSample) {
+    pub(super) fn check_drain_done(&mut self, conn: &Conn, rs: &RateSample) {
         if self.state != State::Drain {
             return;
         }
-        let bw = if F::P.drain_ignores_bounds { self.bandwidth.max } else { self.bandwidth.bw };
-        if conn.inflight <= self.inflight(conn, bw, Gain::ONE)
-            || self.round.count - self.full_pipe.drain_start_round > F::P.drain_rounds
+        if conn.inflight <= self.inflight(conn, R::bw_of_drain(self), Gain::ONE)
+            || self.round.count - self.full_pipe.drain_start_round > R::DRAIN_ROUNDS
         {
             self.enter_probe_bw(conn, rs.now);
         }

@@ -29,18 +29,60 @@
 //!   flow works, which is all.
 //! - There is no pacing margin: it is there to drain queues, which the law does.
 
-use super::Bbr3;
-use super::params::{
-    ACK_DELAY_RTT_DIVISOR, DELAYED_ACK_PACKETS, FAR_SHIFT, FAR_TARGETS, FLOW_SCALING_MAX_PACKETS,
-    FLOW_SCALING_MIN_MILLIPACKETS, Flavour, LEAST_RATE_INTERVAL, LEAST_WINDOW_DIVISOR,
-    MAX_MIN_PIPE_PACKETS, MIN_PIPE_PACKETS, NETWORK_RTT_SHIFT, QUANTUM_RTT_DIVISOR,
-    RECEIVER_DELAY_SHIFT, SINGLE_ACKS, SWIFT_BETA, SWIFT_MAX_DECREASE, SWIFT_PACING_GAIN,
-};
-use crate::config::{DraftRules, SwiftOptions};
+use super::aggregation::MaxOfRounds;
+use super::params::{MIN_PIPE_PACKETS, PACING_MARGIN, QUANTUM_TIME};
+use super::{Rules, Verdict, View};
+use crate::config::{Config, DraftRules, SwiftOptions};
 use crate::conn::{Conn, INFINITE};
 use crate::sampler::RateSample;
 use crate::snapshot::State;
-use crate::units::{Duration, Instant, Rate, mul_div};
+use crate::units::{Duration, Gain, Instant, Rate, mul_div};
+
+/// beta_md of its law, 0.8 as simulators of it have it (csg-htsim's `swift.cpp`).
+const SWIFT_BETA: Gain = Gain::percent(80);
+/// max_mdf, the most that a window loses in a round trip; 0.5 as there.
+const SWIFT_MAX_DECREASE: Gain = Gain::percent(50);
+/// fs_min_cwnd in thousandths of a packet, and fs_max_cwnd in packets: the windows between
+/// which the flow scaling falls from its range to nothing. 0.1 and 100 as there.
+const FLOW_SCALING_MIN_MILLIPACKETS: u64 = 100;
+const FLOW_SCALING_MAX_PACKETS: u64 = 100;
+/// The least window is this part of a packet, or one packet in this time if that is more:
+/// the same at 25 us. The part is that of simulators; htsim marks its own of ten bytes as a guess,
+/// and so is this.
+const LEAST_WINDOW_DIVISOR: u64 = 1_000;
+const LEAST_RATE_INTERVAL: Duration = Duration::from_millis(25);
+/// A path is far if min_rtt is above so many of the longest target. Below, a long
+/// min_rtt may be the queue of a data centre's switch: 1.35 ms with the usual options, 17 MB at 100
+/// Gbit/s.
+const FAR_TARGETS: u64 = 8;
+/// The target of a far path is at least min_rtt and this binary fraction of it, 1/2: UP,
+/// which sends a quarter more for up to three rounds, just reaches it.
+const FAR_SHIFT: u32 = 1;
+/// Windows of a packet and more are paced so much faster than they say, so that they are
+/// the limit. RFC 9002 section 7.7 has the same.
+const SWIFT_PACING_GAIN: Gain = Gain::percent(125);
+/// C.send_quantum is what the rate gives in this part of min_rtt: the pacer's own bound
+/// for its credit.
+const QUANTUM_RTT_DIVISOR: u64 = 4;
+/// The receiver's delay of late falls by this binary fraction of it, 1/16, with each ACK
+/// that has a shorter one.
+const RECEIVER_DELAY_SHIFT: u32 = 4;
+/// The network has at least this binary fraction of a round trip, 1/16, whatever the
+/// receiver says of its part, or else the shortest network RTT that was seen.
+const NETWORK_RTT_SHIFT: u32 = 4;
+/// A wait of the receiver for more to acknowledge that is longer than this part of the
+/// network RTT costs a flow that it makes wait a noticeable part of its rate.
+const ACK_DELAY_RTT_DIVISOR: u64 = 4;
+/// Packets that make a receiver acknowledge, as long as nothing else is known of it, and
+/// the most that are kept in flight for that: an initial window (RFC 9002 section 7.2).
+const DELAYED_ACK_PACKETS: u8 = 2;
+const MAX_MIN_PIPE_PACKETS: u8 = 10;
+/// A receiver that acknowledged so many packets one by one does so with all. Linux
+/// acknowledges up to 16 packets so when a connection begins.
+const SINGLE_ACKS: u8 = 32;
+/// Rounds between probes are up to so many fewer than RENO_ROUNDS, by chance: flows
+/// that began together do not probe together.
+const PROBE_ROUNDS_RANDOM: u64 = 32;
 
 /// Windows are in units of a byte's binary fraction 2^-10: a thousandth of a packet is a few bytes.
 const UNIT_SHIFT: u32 = 10;
@@ -72,6 +114,8 @@ pub(crate) struct Swift {
     single_acks: Option<u8>,
     /// The rules of [`DraftRules`] that stay the draft's: bits of [`kept`].
     keeps: u8,
+    /// It has neither marks nor amendments.
+    nothing: (),
 }
 
 /// Bits of [`Swift::keeps`]. Three booleans would make a controller eight bytes larger.
@@ -82,7 +126,7 @@ mod kept {
 }
 
 impl Swift {
-    pub(super) fn new(options: &SwiftOptions) -> Self {
+    fn with(options: &SwiftOptions) -> Self {
         let hops = options.hop_delay.times(options.hops.into());
         let DraftRules { min_pipe_cwnd, pacing_margin, probe_rounds } = options.keeps;
         let bit = |is_kept: bool, bit| if is_kept { bit } else { 0 };
@@ -101,25 +145,8 @@ impl Swift {
             keeps: bit(min_pipe_cwnd, kept::MIN_PIPE_CWND)
                 | bit(pacing_margin, kept::PACING_MARGIN)
                 | bit(probe_rounds, kept::PROBE_ROUNDS),
+            nothing: (),
         }
-    }
-
-    /// BBR.MinPipeCwnd in packets.
-    pub(super) fn min_pipe_packets(&self) -> u64 {
-        match self.keeps & kept::MIN_PIPE_CWND {
-            0 => self.min_pipe_packets.into(),
-            _ => MIN_PIPE_PACKETS,
-        }
-    }
-
-    /// True if the pacing rate has no margin below the estimated bandwidth: the law drains queues.
-    pub(super) const fn is_without_margin(&self) -> bool {
-        self.keeps & kept::PACING_MARGIN == 0
-    }
-
-    /// True if a probe waits for rounds alone, however small the BDP is.
-    pub(super) const fn has_own_probe_rounds(&self) -> bool {
-        self.keeps & kept::PROBE_ROUNDS == 0
     }
 
     /// Learns from an ACK of `acked` bytes after a wait of `ack_delay` how many packets make the
@@ -268,7 +295,46 @@ fn nanos(time: Duration) -> u32 {
     u32::try_from(time.as_nanos()).unwrap_or(u32::MAX)
 }
 
-impl<F: Flavour> Bbr3<F> {
+impl Rules for Swift {
+    const NAME: &'static str = "bbr-swift";
+    type ExtraAcked = MaxOfRounds;
+    type Marks = ();
+    type Amendments = ();
+
+    fn new(config: &Config) -> Self {
+        Self::with(&config.swift)
+    }
+
+    #[inline]
+    fn marks(&self) -> &() {
+        &()
+    }
+
+    #[inline]
+    fn marks_mut(&mut self) -> &mut () {
+        &mut self.nothing
+    }
+
+    #[inline]
+    fn amendments(&self) -> &() {
+        &()
+    }
+
+    #[inline]
+    fn amendments_mut(&mut self) -> &mut () {
+        &mut self.nothing
+    }
+
+    /// One packet, or as many as make the receiver acknowledge, and less by pacing: four packets of
+    /// each of a thousand flows are a queue that no law can empty.
+    #[inline]
+    fn min_pipe_packets(&self) -> u64 {
+        match self.keeps & kept::MIN_PIPE_CWND {
+            0 => self.min_pipe_packets.into(),
+            _ => MIN_PIPE_PACKETS,
+        }
+    }
+
     /// The sample with the network RTT: without the time that the packet, or its ACK, spent in the
     /// receiver's host, and without the receiver's wait for more to acknowledge.
     ///
@@ -278,161 +344,138 @@ impl<F: Flavour> Bbr3<F> {
     /// sixteenth of the round trip, or else the shortest network RTT that was seen: the path never
     /// becomes shorter than a sixteenth of what it is.
     #[inline]
-    pub(super) fn network_sample(&self, rs: &RateSample) -> RateSample {
-        let (Some(swift), Some(rtt)) = (F::swift(&self.own), rs.rtt()) else { return *rs };
-        let least = Duration::from_nanos(rtt.as_nanos() >> NETWORK_RTT_SHIFT).min(self.rtt.min);
-        let most = (rtt - least).min(Duration::from_nanos(swift.max_receiver_delay.into()));
+    fn sample<'a>(
+        &self,
+        rs: &'a RateSample,
+        min_rtt: Duration,
+        own: &'a mut Option<RateSample>,
+    ) -> &'a RateSample {
+        let Some(rtt) = rs.rtt() else { return rs };
+        let least = Duration::from_nanos(rtt.as_nanos() >> NETWORK_RTT_SHIFT).min(min_rtt);
+        let most = (rtt - least).min(Duration::from_nanos(self.max_receiver_delay.into()));
         let (host, wait) = rs.delays_at_receiver();
         let host = host.min(most);
         let wait = wait.min(most - host);
-        let mut sample = *rs;
+        let sample = own.insert(*rs);
         sample.rtt = rtt - host - wait;
         sample.set_delays_at_receiver(host, wait);
         sample
     }
 
-    /// Swift's law for one ACK. `rs` is the network's sample. True if it ended a probe.
-    pub(super) fn follow_swift(&mut self, conn: &Conn, rs: &RateSample) -> bool {
-        let (min_rtt, smss, round_start) = (self.rtt.min, conn.smss, self.round.start);
-        let Some(swift) = F::swift_mut(&mut self.own) else { return false };
-        let Some(rtt) = rs.rtt() else { return false };
+    /// Swift's law. `rs` is the network's sample.
+    fn judge_delay(&mut self, view: &View<'_>, rs: &RateSample) -> Verdict {
+        let Some(rtt) = rs.rtt() else { return Verdict::Nothing };
+        let (min_rtt, smss, round_start) = (view.rtt.min, view.conn.smss, view.round.start);
         let ((host, wait), now) = (rs.delays_at_receiver(), rs.now);
-        swift.ack_delay = nanos(wait);
-        swift.note_ack(wait, rtt, rs.newly_acked, smss);
-        let peak = swift.receiver_delay - (swift.receiver_delay >> RECEIVER_DELAY_SHIFT);
-        let receiver_delay = nanos(host + wait).max(peak);
-        self.is_model_new |= receiver_delay != swift.receiver_delay;
-        swift.receiver_delay = receiver_delay;
+        self.ack_delay = nanos(wait);
+        self.note_ack(wait, rtt, rs.newly_acked, smss);
+        let peak = self.receiver_delay - (self.receiver_delay >> RECEIVER_DELAY_SHIFT);
+        self.receiver_delay = nanos(host + wait).max(peak);
 
         let flight = rs.tx_in_flight;
-        let size = swift.fabric.size.min(flight.saturating_mul(1 << UNIT_SHIFT));
-        let target = swift.fabric_target(size, smss, min_rtt.min(rtt));
-        let endpoint_target = Duration::from_nanos(swift.endpoint_target.into());
+        let size = self.fabric.size.min(flight.saturating_mul(1 << UNIT_SHIFT));
+        let target = self.fabric_target(size, smss, min_rtt.min(rtt));
+        let endpoint_target = Duration::from_nanos(self.endpoint_target.into());
         let least = least_window(smss, rtt + host);
         // A cut is seen after the wait as well. That of a delayed ACK is rare and many round trips.
         let next_cut = now + rtt + host + wait.min(endpoint_target);
         let doubles =
-            matches!(self.state, State::Startup | State::ProbeBwRefill | State::ProbeBwUp);
-        let most = self.control.max_inflight;
+            matches!(view.state, State::Startup | State::ProbeBwRefill | State::ProbeBwUp);
+        let most = view.control.max_inflight;
         if host <= endpoint_target {
-            swift.endpoint.grow(rs.newly_acked, smss, doubles, most);
-        } else if now >= swift.endpoint.next_cut {
-            swift.endpoint.shrink(flight, host, endpoint_target, least);
-            swift.endpoint.next_cut = next_cut;
+            self.endpoint.grow(rs.newly_acked, smss, doubles, most);
+        } else if now >= self.endpoint.next_cut {
+            self.endpoint.shrink(flight, host, endpoint_target, least);
+            self.endpoint.next_cut = next_cut;
         }
-        // The rate follows the windows and the newest RTT, and the window that went out of force
-        // leaves it to the model.
-        self.is_model_new = true;
-        let least_rtt = swift.least_rtt;
-        swift.least_rtt = if round_start { nanos(rtt) } else { least_rtt.min(nanos(rtt)) };
+        let least_rtt = self.least_rtt;
+        self.least_rtt = if round_start { nanos(rtt) } else { least_rtt.min(nanos(rtt)) };
         if rtt <= target {
-            swift.fabric.grow(rs.newly_acked, smss, doubles, most);
-        } else if !self.full_pipe.reached {
+            self.fabric.grow(rs.newly_acked, smss, doubles, most);
+        } else if !view.full_pipe.reached {
+            // Each packet of a round of Startup waited for longer than the target: what follows is
+            // the exit by a plateau, and Drain.
             let is_over = round_start && least_rtt != u32::MAX;
             if is_over && Duration::from_nanos(least_rtt.into()) > target {
-                self.end_startup_for_swift(conn, rs);
+                let bdp = self.bdp(view.bandwidth.max, min_rtt.min(rtt));
+                self.fabric.size = bdp.max(least_window(smss, rtt));
+                self.fabric.next_cut = now + rtt;
+                return Verdict::PipeIsFull;
             }
-        } else if now >= swift.fabric.next_cut {
-            swift.fabric.shrink(flight, rtt, target, least);
-            swift.fabric.next_cut = next_cut;
-            if self.state == State::ProbeBwUp {
-                self.end_probe_for_swift(conn, now);
-                return true;
+        } else if now >= self.fabric.next_cut {
+            self.fabric.shrink(flight, rtt, target, least);
+            self.fabric.next_cut = next_cut;
+            // HandleInflightTooHigh(), but for inflight_longterm, which stays as losses left it.
+            // The fabric window is that bound here, and has no headroom for others below it: with
+            // headroom a flow to a slow receiver had 0.9 of a link.
+            if view.state == State::ProbeBwUp {
+                return Verdict::ProbeTooHigh;
             }
         }
-        false
+        Verdict::Nothing
     }
 
-    /// A network RTT above the target in UP: HandleInflightTooHigh(), but for inflight_longterm,
-    /// which stays as losses left it. The fabric window is that bound here, and has no headroom for
-    /// others below it: with headroom a flow to a slow receiver had 0.9 of a link.
-    #[cold]
-    fn end_probe_for_swift(&mut self, conn: &Conn, now: Instant) {
-        self.probe.prev_too_high = true;
-        self.probe.is_sample = false;
-        self.start_probe_bw_down(conn, now);
+    /// A probe waits for rounds alone, however small the BDP is: where a flow's share of the path is
+    /// a few packets, it would probe in every few rounds, and so would all the others.
+    #[inline]
+    fn probes_by_bdp(&self) -> bool {
+        self.keeps & kept::PROBE_ROUNDS != 0
     }
 
-    /// Each packet of a round of Startup waited for longer than the target: the pipe is full. What
-    /// follows is the exit by a plateau, and Drain.
-    #[cold]
-    fn end_startup_for_swift(&mut self, conn: &Conn, rs: &RateSample) {
-        self.full_pipe.fill();
-        self.is_model_new = true;
-        let (max_bw, min_rtt) = (self.bandwidth.max, self.rtt.min.min(rs.rtt));
-        if let Some(swift) = F::swift_mut(&mut self.own) {
-            swift.fabric.size = swift.bdp(max_bw, min_rtt).max(least_window(conn.smss, rs.rtt));
-            swift.fabric.next_cut = rs.now + rs.rtt;
-        }
+    #[inline]
+    fn random_probe_rounds(&self) -> u64 {
+        if self.probes_by_bdp() { 2 } else { PROBE_ROUNDS_RANDOM }
     }
 
-    /// REFILL begins: the fabric window is the estimated BDP at least, which makes no queue.
-    pub(super) fn refill_for_swift(&mut self) {
-        let (max_bw, min_rtt) = (self.bandwidth.max, self.rtt.min);
-        if let Some(swift) = F::swift_mut(&mut self.own) {
-            swift.fabric.size = swift.fabric.size.max(swift.bdp(max_bw, min_rtt));
-            self.is_model_new = true;
-        }
+    /// The fabric window is the estimated BDP at least, which makes no queue.
+    fn begin_refill(&mut self, bw: Rate, min_rtt: Duration) {
+        self.fabric.size = self.fabric.size.max(self.bdp(bw, min_rtt));
     }
 
-    /// The most that both windows let this flow send in: [`Rate::MAX`] without one.
+    /// Bytes that wait in the receiver's host.
+    #[inline]
+    fn volume_at_receiver(&self, bw: Rate) -> u64 {
+        bw.bytes_in(self.time_at_receiver())
+    }
+
+    /// The most that both windows let this flow send in.
     ///
     /// Below BBR.MinPipeCwnd it is the window in a round trip, exactly: that is how such a window
     /// is kept. Above it a quarter more, so that the window is the limit and the pacer spreads it.
     /// The receiver's wait for more to acknowledge is not in that round trip: the rate would be
     /// that of one packet in a wait.
-    pub(super) fn swift_rate(&self, conn: &Conn) -> Rate {
-        let (Some(swift), Some(rtt)) = (F::swift(&self.own), conn.latest_rtt()) else {
-            return Rate::MAX;
-        };
-        let window = swift.window();
+    fn most_pacing_rate(&self, conn: &Conn) -> Rate {
+        let (window, Some(rtt)) = (self.window(), conn.latest_rtt()) else { return Rate::MAX };
         if window == INFINITE {
             return Rate::MAX;
         }
-        let rtt = rtt - Duration::from_nanos(swift.ack_delay.into()).min(rtt);
+        let rtt = rtt - Duration::from_nanos(self.ack_delay.into()).min(rtt);
         let units = Rate::from_volume(window, rtt).as_bytes_per_sec();
         let rate = Rate::from_bytes_per_sec(units >> UNIT_SHIFT);
-        let is_paced = window < self.min_pipe_cwnd(conn) << UNIT_SHIFT;
+        let is_paced = window < (self.min_pipe_packets() * conn.smss) << UNIT_SHIFT;
         if is_paced { rate } else { SWIFT_PACING_GAIN.of_rate(rate) }
     }
 
-    /// Bounds C.cwnd by both windows; below BBR.MinPipeCwnd it is that, and the pacer does the
-    /// rest.
+    /// None: the law drains queues.
     #[inline]
-    pub(super) fn bound_cwnd_for_swift(&self, conn: &mut Conn) {
-        if let Some(swift) = F::swift(&self.own) {
-            let window = (swift.window() >> UNIT_SHIFT).max(self.min_pipe_cwnd(conn));
-            conn.cwnd = conn.cwnd.min(window);
-        }
+    fn pacing_margin(&self, _: &View<'_>) -> Gain {
+        if self.keeps & kept::PACING_MARGIN == 0 { Gain::ONE } else { PACING_MARGIN }
     }
 
-    /// The windows as a short-term bound in bytes, for a snapshot; at least 1, [`INFINITE`] for
-    /// none.
-    pub(super) fn swift_inflight(&self) -> u64 {
-        match F::swift(&self.own).map_or(INFINITE, Swift::window) {
+    /// Of less time where min_rtt is short: a burst of a millisecond is many round trips of a data
+    /// centre, and no pacing.
+    #[inline]
+    fn send_quantum(&self, conn: &Conn, min_rtt: Duration) -> u64 {
+        let part = Duration::from_nanos(min_rtt.as_nanos() / QUANTUM_RTT_DIVISOR);
+        conn.pacing_rate.bytes_in(QUANTUM_TIME.min(part))
+    }
+
+    /// Both windows; below BBR.MinPipeCwnd it is that, and the pacer does the rest.
+    #[inline]
+    fn most_inflight(&self, least: u64) -> u64 {
+        match self.window() {
             INFINITE => INFINITE,
-            window => (window >> UNIT_SHIFT).max(1),
-        }
-    }
-
-    /// Bytes that wait in the receiver's host.
-    pub(super) fn volume_at_receiver(&self) -> u64 {
-        F::swift(&self.own).map_or(0, |swift| self.bandwidth.bw.bytes_in(swift.time_at_receiver()))
-    }
-
-    /// True if a probe waits for rounds alone, however small the BDP is: `bbr-swift`, unless it
-    /// keeps the draft's rule.
-    #[inline]
-    pub(super) fn has_own_probe_rounds(&self) -> bool {
-        F::swift(&self.own).is_some_and(Swift::has_own_probe_rounds)
-    }
-
-    /// The time at the pacing rate that C.send_quantum is, where min_rtt decides: a burst of a
-    /// millisecond is many round trips of a data centre, and no pacing.
-    pub(super) fn quantum_time_for_swift(&self) -> Duration {
-        match F::swift(&self.own) {
-            Some(_) => Duration::from_nanos(self.rtt.min.as_nanos() / QUANTUM_RTT_DIVISOR),
-            None => Duration::MAX,
+            window => (window >> UNIT_SHIFT).max(least),
         }
     }
 }

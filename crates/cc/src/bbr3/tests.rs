@@ -3,7 +3,7 @@
 use std::vec::Vec;
 
 use super::flavour_tests::{plain, sample};
-use super::params::{Draft, DraftAmended, Flavour, Linux};
+use super::{Draft, DraftAmended, Linux, Rules};
 use crate::algo::CongestionControl;
 use crate::sampler::RateSample;
 use crate::test_link::{Link, MS, SMSS};
@@ -280,8 +280,8 @@ fn an_undo_ends_no_state_that_came_since() {
 /// AdaptLongTermModel(): what was in flight without losses fits.
 #[test]
 fn a_flight_without_losses_raises_the_long_term_bound() {
-    fn raised<F: Flavour>() -> (u64, u64) {
-        let (mut bbr, mut conn) = plain::<F>();
+    fn raised<R: Rules>() -> (u64, u64) {
+        let (mut bbr, mut conn) = plain::<R>();
         let rs = sample(bbr.bandwidth.max);
         bbr.bounds.inflight_longterm = rs.tx_in_flight / 2;
         bbr.on_ack(&mut conn, &rs);
@@ -306,8 +306,8 @@ fn up_has_room_for_two_packets_more() {
 /// its first samples were application-limited and a later one could be judged.
 #[test]
 fn up_is_not_judged_in_the_round_in_which_it_began() {
-    fn rounds_without_growth<F: Flavour>() -> u32 {
-        let (mut bbr, mut conn) = plain::<F>();
+    fn rounds_without_growth<R: Rules>() -> u32 {
+        let (mut bbr, mut conn) = plain::<R>();
         bbr.state = State::ProbeBwRefill;
         (bbr.round.next_delivered, conn.sampler.delivered) = (0, 100 * SMSS);
         let rate = bbr.bandwidth.max;
@@ -322,10 +322,9 @@ fn up_is_not_judged_in_the_round_in_which_it_began() {
 /// "Restarting From Idle" is over with the first delivery, whatever limited the flow then.
 #[test]
 fn a_restart_from_idle_ends_with_a_delivery() {
-    fn restarts<F: Flavour>() -> (bool, bool) {
-        let (mut bbr, mut conn) = plain::<F>();
+    fn restarts<R: Rules>() -> (bool, bool) {
+        let (mut bbr, mut conn) = plain::<R>();
         bbr.rtt.probe_min_delay = bbr.rtt.min;
-        bbr.schedule_rtt_check();
         bbr.on_restart_from_idle(&mut conn, Instant::default());
         let delivered_nothing = RateSample { delivered: 0, ..sample(bbr.bandwidth.max) };
         bbr.on_ack(&mut conn, &delivered_nothing);

@@ -2,23 +2,29 @@
 
 use super::*;
 use crate::bbr3::flavour_tests::{BDP, cruising, sample};
-use crate::bbr3::params::Draft;
+use crate::bbr3::{Bbr3, Draft, MarkResponse, Rules};
 use crate::config::Config;
+use crate::conn::Conn;
 use crate::test_link::{MS, SMSS};
 use crate::units::Rate;
 use proptest::prelude::*;
+
+fn follow(bbr: &mut Bbr3<Draft>, conn: &Conn, rs: &RateSample) {
+    let (rules, view) = bbr.rules_and_view(conn);
+    rules.marks_mut().follow_queue(&view, rs);
+}
 
 /// Round trips of a flow that the bound limits, each with its marks; the bound after each.
 fn bounds(marks: &[bool]) -> std::vec::Vec<u64> {
     let config = Config { ecn: true, ..Config::new(1) };
     let (mut bbr, mut conn) = cruising::<Draft>(&config);
-    let fallback = Draft::fallback_mut(&mut bbr.own).expect("ECN is on");
+    let fallback = &mut bbr.rules.marks_mut().fallback;
     // Nothing is judged here.
     (fallback.window, fallback.cruise_began) = (100 * SMSS, u64::MAX);
     marks
         .iter()
         .map(|is_marked| {
-            conn.cwnd = bbr.classic_inflight(&conn);
+            conn.cwnd = bbr.rules.most_inflight(4 * SMSS);
             conn.inflight = conn.cwnd;
             conn.mark_cwnd_limited();
             let left_at = conn.sampler.delivered;
@@ -28,11 +34,11 @@ fn bounds(marks: &[bool]) -> std::vec::Vec<u64> {
                 let rs = RateSample { prior_delivered: left_at, ..sample(Rate::ZERO) };
                 bbr.round.start = round_start;
                 if *is_marked {
-                    Draft::fallback_mut(&mut bbr.own).expect("ECN is on").note_marks();
+                    bbr.rules.marks_mut().fallback.note_marks();
                 }
-                bbr.follow_classic_queue(&conn, &rs);
+                follow(&mut bbr, &conn, &rs);
             }
-            bbr.classic_inflight(&conn) / SMSS
+            bbr.rules.most_inflight(4 * SMSS) / SMSS
         })
         .collect()
 }
@@ -139,14 +145,14 @@ proptest! {
         let config = Config { ecn: true, ..Config::new(1) };
         let (mut bbr, mut conn) = cruising::<Draft>(&config);
         let base = RateSample { rtt: MS.times(20), ..sample(Rate::ZERO) };
-        let fallback = Draft::fallback_mut(&mut bbr.own).expect("ECN is on");
+        let fallback = &mut bbr.rules.marks_mut().fallback;
         fallback.queue.note_least(&base);
         let queue = fallback.queue.clone();
         let mut plain =
             Plain { queue, bound: None, reduced: 0, cruise_began: 0, is_cycle_marked: false };
         for (queue_ms, begins_cycle, acks) in phases {
             if begins_cycle {
-                Draft::fallback_mut(&mut bbr.own).expect("ECN is on").begin_cycle();
+                bbr.rules.marks_mut().fallback.begin_cycle();
                 plain.is_cycle_marked = false;
             }
             for ack in acks {
@@ -167,13 +173,13 @@ proptest! {
                 bbr.state = if ack.is_in_cruise { State::ProbeBwCruise } else { other };
                 bbr.round.start = ack.round_start;
                 if ack.is_marked {
-                    Draft::fallback_mut(&mut bbr.own).expect("ECN is on").note_marks();
+                    bbr.rules.marks_mut().fallback.note_marks();
                 }
-                bbr.follow_classic_queue(&conn, &rs);
+                follow(&mut bbr, &conn, &rs);
                 plain.on_ack(&conn, &rs, &ack);
-                prop_assert_eq!(bbr.is_queue_classic(), plain.bound.is_some());
+                prop_assert_eq!(bbr.rules.marks().fallback.is_classic(), plain.bound.is_some());
                 let bound = plain.bound.map_or(INFINITE, |bound| bound.max(4 * SMSS));
-                prop_assert_eq!(bbr.classic_inflight(&conn), bound);
+                prop_assert_eq!(bbr.rules.most_inflight(4 * SMSS), bound);
             }
         }
     }

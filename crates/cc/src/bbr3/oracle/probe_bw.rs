@@ -1,8 +1,7 @@
 //! "ProbeBW Algorithm Details" of the plain model.
 
 use super::{INFINITY, Plain, percent};
-use crate::bbr3::params::Draft;
-use crate::bbr3::{AckPhase, Bbr3};
+use crate::bbr3::{AckPhase, Bbr3, Draft};
 use crate::conn::Conn;
 use crate::rng::Rng;
 use crate::sampler::RateSample;

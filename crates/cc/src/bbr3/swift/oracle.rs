@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::bbr3::params::DraftSwift;
+use crate::bbr3::{Bbr3, DraftSwift};
 use crate::config::Config;
 
 const SMSS: u64 = 1_452;
@@ -90,13 +90,13 @@ proptest! {
         rs.set_delays_at_receiver(micros(host_us), micros(wait_us));
         bbr.state = state;
         let next_cut = |may_cut| if may_cut { rs.now } else { rs.now + Duration::from_nanos(1) };
-        bbr.own.receiver_delay = nanos(micros(before_us));
-        bbr.own.fabric = Window { next_cut: next_cut(may_cut_fabric), ..window(fabric) };
-        bbr.own.endpoint = Window { next_cut: next_cut(may_cut_endpoint), ..window(endpoint) };
+        bbr.rules.receiver_delay = nanos(micros(before_us));
+        bbr.rules.fabric = Window { next_cut: next_cut(may_cut_fabric), ..window(fabric) };
+        bbr.rules.endpoint = Window { next_cut: next_cut(may_cut_endpoint), ..window(endpoint) };
         let target = 44.0 + scaling(fabric.min(in_flight) / PACKET);
         prop_assume!((rtt_us - target).abs() > 0.5 && (host_us - 100.0).abs() > 0.5);
 
-        let has_ended = bbr.follow_swift(&conn, &rs);
+        let has_ended = bbr.judge_delay(&conn, &rs);
         let (is_fabric_cut, is_endpoint_cut) =
             (rtt_us > target && may_cut_fabric, host_us > 100.0 && may_cut_endpoint);
         prop_assert_eq!(has_ended, is_fabric_cut && state == State::ProbeBwUp);
@@ -104,8 +104,8 @@ proptest! {
         let doubles = matches!(state, State::ProbeBwRefill | State::ProbeBwUp);
         let then = rs.now + micros(rtt_us) + micros(host_us) + micros(wait_us.min(100.0));
         for (real, size, delay, target, is_cut) in [
-            (&bbr.own.fabric, fabric, rtt_us, target, is_fabric_cut),
-            (&bbr.own.endpoint, endpoint, host_us, 100.0, is_endpoint_cut),
+            (&bbr.rules.fabric, fabric, rtt_us, target, is_fabric_cut),
+            (&bbr.rules.endpoint, endpoint, host_us, 100.0, is_endpoint_cut),
         ] {
             let expected = if is_cut {
                 cut(size, in_flight, delay, target)
@@ -120,7 +120,7 @@ proptest! {
             prop_assert!(!is_cut || apart <= Duration::from_nanos(5), "{apart}");
         }
         let of_late = (before_us * 15.0 / 16.0).max(host_us + wait_us);
-        prop_assert!((f64::from(bbr.own.receiver_delay) / 1e3 - of_late).abs() < 0.01);
+        prop_assert!((f64::from(bbr.rules.receiver_delay) / 1e3 - of_late).abs() < 0.01);
     }
 
     /// A round of Startup whose shortest delay is above the target ends it with the BDP, and what
@@ -136,20 +136,20 @@ proptest! {
         rs.tx_in_flight = 100 * SMSS;
         rs.set_delays_at_receiver(micros(host_us), Duration::ZERO);
         (bbr.state, bbr.full_pipe.reached, bbr.round.start) = (State::Startup, false, round_start);
-        bbr.own.least_rtt = least_us.map_or(u32::MAX, |us| nanos(micros(us)));
+        bbr.rules.least_rtt = least_us.map_or(u32::MAX, |us| nanos(micros(us)));
         prop_assume!([Some(rtt_us), least_us].iter().flatten().all(|us| (us - 44.0).abs() > 0.5));
-        bbr.follow_swift(&conn, &rs);
+        bbr.judge_delay(&conn, &rs);
         let is_over = round_start && rtt_us > 44.0 && least_us.is_some_and(|us| us > 44.0);
         prop_assert_eq!(bbr.full_pipe.reached, is_over);
-        prop_assert_eq!(bbr.own.fabric.is_in_force(), is_over);
+        prop_assert_eq!(bbr.rules.fabric.is_in_force(), is_over);
         if is_over {
             let expected = 1.25e9 / 1e6 * (DISTANCE + host_us.min(100.0));
-            let size = bytes(&bbr.own.fabric);
+            let size = bytes(&bbr.rules.fabric);
             prop_assert!(near(size, expected), "{size} bytes, expected {expected}");
-            prop_assert_eq!(bbr.own.fabric.next_cut, rs.now + rs.rtt);
+            prop_assert_eq!(bbr.rules.fabric.next_cut, rs.now + rs.rtt);
         }
         let least = least_us.filter(|_| !round_start).map_or(rtt_us, |us| us.min(rtt_us));
-        prop_assert!((f64::from(bbr.own.least_rtt) / 1e3 - least).abs() < 0.01);
+        prop_assert!((f64::from(bbr.rules.least_rtt) / 1e3 - least).abs() < 0.01);
     }
 
     /// Windows below BBR.MinPipeCwnd are kept by pacing at what they are in a round trip; others
@@ -162,9 +162,9 @@ proptest! {
     ) {
         prop_assume!((packets - 2.0).abs() > 0.01);
         let (conn, mut bbr, _) = flow(rtt_us);
-        bbr.own.fabric = window(packets * PACKET);
-        bbr.own.ack_delay = nanos(micros(wait_us));
-        let rate = bbr.swift_rate(&conn).as_bytes_per_sec() as f64;
+        bbr.rules.fabric = window(packets * PACKET);
+        bbr.rules.ack_delay = nanos(micros(wait_us));
+        let rate = bbr.rules.most_pacing_rate(&conn).as_bytes_per_sec() as f64;
         let faster = if packets < 2.0 { 1.0 } else { 1.25 };
         let expected = faster * packets * PACKET / (rtt_us - wait_us) * 1e6;
         prop_assert!((rate / expected - 1.0).abs() < 0.01, "{rate}, expected {expected}");
@@ -184,9 +184,9 @@ proptest! {
 fn refill_raises_the_window_to_the_bdp() {
     let (_, mut bbr, _) = flow(20.0);
     for (before, expected) in [(1_000.0, 25_000.0), (30_000.0, 30_000.0)] {
-        bbr.own.fabric = window(before);
-        bbr.refill_for_swift();
-        assert!(near(bytes(&bbr.own.fabric), expected), "{}", bytes(&bbr.own.fabric));
+        bbr.rules.fabric = window(before);
+        bbr.rules.begin_refill(bbr.bandwidth.max, bbr.rtt.min);
+        assert!(near(bytes(&bbr.rules.fabric), expected), "{}", bytes(&bbr.rules.fabric));
     }
 }
 
@@ -196,21 +196,23 @@ fn each_rule_of_the_draft_is_kept_by_itself() {
     for rules in 0..8 {
         let [min_pipe_cwnd, pacing_margin, probe_rounds] = [1, 2, 4].map(|bit| rules & bit != 0);
         let keeps = DraftRules { min_pipe_cwnd, pacing_margin, probe_rounds };
-        let swift = Swift::new(&SwiftOptions { keeps, ..SwiftOptions::DATA_CENTER });
-        assert_eq!(swift.min_pipe_packets(), if min_pipe_cwnd { 4 } else { 2 }, "{keeps:?}");
-        assert_eq!(swift.is_without_margin(), !pacing_margin, "{keeps:?}");
-        assert_eq!(swift.has_own_probe_rounds(), !probe_rounds, "{keeps:?}");
         let config =
             Config { swift: SwiftOptions { keeps, ..SwiftOptions::DATA_CENTER }, ..Config::new(1) };
         let mut conn = Conn::new(&config, Instant::default());
         let bbr = Bbr3::<DraftSwift>::new(&mut conn, Instant::default(), &config);
-        assert_eq!(bbr.has_own_probe_rounds(), !probe_rounds, "{keeps:?}");
+        let swift = &bbr.rules;
+        assert_eq!(swift.min_pipe_packets(), if min_pipe_cwnd { 4 } else { 2 }, "{keeps:?}");
+        let margin = swift.pacing_margin(&bbr.view(&conn));
+        assert_eq!(margin, Gain::percent(if pacing_margin { 99 } else { 100 }), "{keeps:?}");
+        assert_eq!(swift.probes_by_bdp(), probe_rounds, "{keeps:?}");
+        assert_eq!(swift.random_probe_rounds(), if probe_rounds { 2 } else { 32 }, "{keeps:?}");
     }
 }
 
 /// A quantum is what leaves in a quarter of the round trip, where two packets are less.
 #[test]
 fn a_quantum_is_a_part_of_the_round_trip() {
-    let (_, bbr, _) = flow(20.0);
-    assert_eq!(bbr.quantum_time_for_swift(), micros(5.0));
+    let (mut conn, bbr, _) = flow(20.0);
+    conn.pacing_rate = Rate::from_bytes_per_sec(1_000_000_000);
+    assert_eq!(bbr.rules.send_quantum(&conn, micros(20.0)), 5_000);
 }

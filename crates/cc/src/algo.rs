@@ -4,7 +4,6 @@
 //! The algorithms of this crate are written against it, and so are those of others: see
 //! `CustomAlgorithm` (feature `custom`).
 
-use crate::bandwidth::NotNow;
 use crate::conn::Conn;
 use crate::sampler::{PacketState, RateSample};
 use crate::snapshot::Snapshot;
@@ -87,4 +86,39 @@ pub trait CongestionControl {
     }
     /// All that the algorithm believes; [`Snapshot::of`] has what all share.
     fn snapshot(&self, conn: &Conn) -> Snapshot;
+}
+
+/// Reason why the bandwidth is not probed now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum NotNow {
+    /// No round trip is measured yet.
+    NoRoundTrip,
+    /// The queue of an earlier probe, or of Startup, is not empty yet.
+    Draining,
+    /// BBR measures the round trip of the empty path.
+    ProbeRtt,
+    /// A loss-based algorithm recovers from a loss or a mark.
+    Congestion,
+    /// The newest probe was too short a time ago.
+    TooSoon,
+    /// The target is above [`Config::max_pacing_rate`](crate::Config::max_pacing_rate), or the rate
+    /// is fixed.
+    Limit,
+}
+
+impl NotNow {
+    /// The reason in one word, as in logs and other languages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoRoundTrip => "no_round_trip",
+            Self::Draining => "draining",
+            Self::ProbeRtt => "probe_rtt",
+            Self::Congestion => "congestion",
+            Self::TooSoon => "too_soon",
+            Self::Limit => "limit",
+        }
+    }
 }

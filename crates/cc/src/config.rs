@@ -15,7 +15,7 @@ pub enum Algorithm {
     #[cfg(feature = "bbr3")]
     Bbr3,
     /// BBR version 3 as Linux has it (google/bbr, branch v3): other constants, no Drain timeout, a
-    /// response to low-latency ECN ([`Config::ecn`]), and more that `bbr3/params.rs` lists.
+    /// response to low-latency ECN ([`Config::ecn`]), and more that is in `bbr3/linux.rs`.
     #[cfg(feature = "bbr3-linux")]
     Bbr3Linux,
     /// BBR version 3 with amendments to the draft, each of which [`Config::bbr3x_without`] switches

@@ -2,8 +2,7 @@
 
 use core::fmt;
 
-use crate::algo::CongestionControl;
-use crate::bandwidth::NotNow;
+use crate::algo::{CongestionControl, NotNow};
 #[cfg(feature = "bbr1")]
 use crate::bbr1::Bbr1;
 #[cfg(any(
@@ -112,9 +111,11 @@ macro_rules! each {
     };
 }
 
+mod bandwidth;
 mod batch;
 mod resuming;
 
+pub use bandwidth::BandwidthProbe;
 pub use batch::AckBatch;
 
 /// Congestion control of one flow on one path.

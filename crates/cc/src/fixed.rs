@@ -1,7 +1,6 @@
 //! A fixed rate and a window that never limits: for measuring pacers and paths.
 
-use crate::algo::CongestionControl;
-use crate::bandwidth::NotNow;
+use crate::algo::{CongestionControl, NotNow};
 use crate::conn::{Conn, INFINITE, MAX_QUANTUM};
 use crate::snapshot::{Snapshot, State};
 use crate::units::{Duration, Instant, Rate};

@@ -59,7 +59,6 @@ extern crate alloc;
 extern crate std;
 
 mod algo;
-mod bandwidth;
 #[cfg(all(
     test,
     feature = "bbr3",
@@ -115,14 +114,13 @@ mod snapshot;
 #[cfg(test)]
 mod test_link;
 
-pub use algo::{Congestion, CongestionControl, Marks};
-pub use bandwidth::{BandwidthProbe, NotNow};
+pub use algo::{Congestion, CongestionControl, Marks, NotNow};
 pub use config::{
     AckFrequency, Algorithm, Amendment, Amendments, CREDIT_TIME, Config, CubicRules, DraftRules,
     StartupGains, SwiftOptions, Transport, UnknownAlgorithm, UnknownAmendment,
 };
 pub use conn::Conn;
-pub use controller::{AckBatch, Controller, SendDecision};
+pub use controller::{AckBatch, BandwidthProbe, Controller, SendDecision};
 #[cfg(feature = "custom")]
 pub use custom::{CustomAlgorithm, CustomControl, NewControl, built_in};
 pub use ecn_validation::EcnValidation;

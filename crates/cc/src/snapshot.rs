@@ -153,6 +153,27 @@ impl Snapshot {
             bbr: None,
         }
     }
+
+    /// The rate that an application may plan with, as [`crate::Controller::send_rate_estimate`] says, but
+    /// without [`Config::max_pacing_rate`](crate::Config::max_pacing_rate).
+    pub fn send_rate_estimate(&self) -> Option<Rate> {
+        if self.state == State::Fixed {
+            return self.pacing_rate;
+        }
+        // A round trip can be known from the handshake, before anything was delivered.
+        let srtt = self.srtt.filter(|_| self.delivered > 0)?;
+        // The jump of Careful Resume is no window that the path is known to carry.
+        let cwnd = self.cwnd.min(self.delivered.saturating_mul(2));
+        let rate = match (&self.bbr, self.state) {
+            (Some(bbr), _) => bbr.bw,
+            // The window doubles in each round trip, and half of it is known to have arrived.
+            (None, State::SlowStart | State::ConservativeSlowStart) => {
+                Rate::from_volume(cwnd / 2, srtt)
+            }
+            (None, _) => Rate::from_volume(cwnd, srtt),
+        };
+        (rate > Rate::ZERO).then_some(rate)
+    }
 }
 
 /// The model variables of BBR, by the draft's names without the prefix.

@@ -25,8 +25,7 @@ mod states;
 mod tests;
 mod window;
 
-use crate::algo::{Congestion, CongestionControl};
-use crate::bandwidth::NotNow;
+use crate::algo::{Congestion, CongestionControl, NotNow};
 use crate::config::Config;
 use crate::conn::{Conn, MarksAre};
 use crate::filter::RoundMax;

@@ -81,8 +81,7 @@ mod swift_tests;
 mod tests;
 mod undo;
 
-use crate::algo::{Congestion, CongestionControl};
-use crate::bandwidth::NotNow;
+use crate::algo::{Congestion, CongestionControl, NotNow};
 use crate::config::Config;
 use crate::conn::{Conn, INFINITE, MarksAre};
 use crate::sampler::{PacketState, RateSample};

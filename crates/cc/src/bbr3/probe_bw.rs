@@ -3,7 +3,7 @@
 
 use super::params::RENO_ROUNDS;
 use super::{AckPhase, Amend, Bbr3, MarkResponse, Rules, TooHigh};
-use crate::bandwidth::NotNow;
+use crate::algo::NotNow;
 use crate::conn::{Conn, INFINITE};
 use crate::sampler::RateSample;
 use crate::snapshot::State;

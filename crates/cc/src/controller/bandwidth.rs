@@ -1,8 +1,9 @@
 //! Answers to an application that chooses its own rate: how much it may plan with, and whether the
 //! path carries more. The draft has neither; both are ours, made of what the algorithms know.
 
-use crate::controller::Controller;
-use crate::snapshot::{Snapshot, State};
+use super::Controller;
+use crate::algo::NotNow;
+use crate::snapshot::State;
 use crate::units::{Instant, Rate};
 
 /// The answer to an application that would send at a higher rate: [`Controller::probe_bandwidth`].
@@ -19,64 +20,6 @@ pub enum BandwidthProbe {
     Probing,
     /// No probe now, for this reason; the application stays at its rate and asks later.
     NotNow(NotNow),
-}
-
-/// Reason why the bandwidth is not probed now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum NotNow {
-    /// No round trip is measured yet.
-    NoRoundTrip,
-    /// The queue of an earlier probe, or of Startup, is not empty yet.
-    Draining,
-    /// BBR measures the round trip of the empty path.
-    ProbeRtt,
-    /// A loss-based algorithm recovers from a loss or a mark.
-    Congestion,
-    /// The newest probe was too short a time ago.
-    TooSoon,
-    /// The target is above [`Config::max_pacing_rate`](crate::Config::max_pacing_rate), or the rate
-    /// is fixed.
-    Limit,
-}
-
-impl NotNow {
-    /// The reason in one word, as in logs and other languages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NoRoundTrip => "no_round_trip",
-            Self::Draining => "draining",
-            Self::ProbeRtt => "probe_rtt",
-            Self::Congestion => "congestion",
-            Self::TooSoon => "too_soon",
-            Self::Limit => "limit",
-        }
-    }
-}
-
-impl Snapshot {
-    /// The rate that an application may plan with, as [`Controller::send_rate_estimate`] says, but
-    /// without [`Config::max_pacing_rate`](crate::Config::max_pacing_rate).
-    pub fn send_rate_estimate(&self) -> Option<Rate> {
-        if self.state == State::Fixed {
-            return self.pacing_rate;
-        }
-        // A round trip can be known from the handshake, before anything was delivered.
-        let srtt = self.srtt.filter(|_| self.delivered > 0)?;
-        // The jump of Careful Resume is no window that the path is known to carry.
-        let cwnd = self.cwnd.min(self.delivered.saturating_mul(2));
-        let rate = match (&self.bbr, self.state) {
-            (Some(bbr), _) => bbr.bw,
-            // The window doubles in each round trip, and half of it is known to have arrived.
-            (None, State::SlowStart | State::ConservativeSlowStart) => {
-                Rate::from_volume(cwnd / 2, srtt)
-            }
-            (None, _) => Rate::from_volume(cwnd, srtt),
-        };
-        (rate > Rate::ZERO).then_some(rate)
-    }
 }
 
 impl Controller {

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
+use crate::registry::algorithms;
 use crate::sampler::MAX_TX_IN_FLIGHT;
 use crate::snapshot::StateHook;
 use crate::units::{Duration, Gain, Rate};
@@ -53,55 +54,40 @@ pub enum Algorithm {
     Custom(&'static crate::CustomAlgorithm),
 }
 
-impl Algorithm {
-    /// The algorithms that react to the network, by the names that [`FromStr`] takes: those of the
-    /// features that are on.
-    pub const NAMES: &'static [&'static str] = &[
-        #[cfg(feature = "bbr3")]
-        "bbr3",
-        #[cfg(feature = "bbr3x")]
-        "bbr3x",
-        #[cfg(feature = "bbr3-linux")]
-        "bbr3-linux",
-        #[cfg(feature = "bbr3x-linux")]
-        "bbr3x-linux",
-        #[cfg(feature = "bbr-swift")]
-        "bbr-swift",
-        #[cfg(feature = "prague")]
-        "prague",
-        #[cfg(feature = "bbr1")]
-        "bbr1",
-        #[cfg(feature = "cubic")]
-        "cubic",
-        #[cfg(feature = "reno")]
-        "reno",
-    ];
+macro_rules! names {
+    ([] { $($name:tt $variant:ident $type:tt)* } $others:tt) => {
+        &[$(#[cfg(feature = $name)] $name,)*]
+    };
+}
 
-    /// The name, as in [`Self::NAMES`].
-    pub const fn name(self) -> &'static str {
-        match self {
-            #[cfg(feature = "bbr3")]
-            Self::Bbr3 => "bbr3",
-            #[cfg(feature = "bbr3x")]
-            Self::Bbr3x => "bbr3x",
-            #[cfg(feature = "bbr3-linux")]
-            Self::Bbr3Linux => "bbr3-linux",
-            #[cfg(feature = "bbr3x-linux")]
-            Self::Bbr3xLinux => "bbr3x-linux",
-            #[cfg(feature = "bbr-swift")]
-            Self::BbrSwift => "bbr-swift",
-            #[cfg(feature = "prague")]
-            Self::Prague => "prague",
-            #[cfg(feature = "bbr1")]
-            Self::Bbr1 => "bbr1",
-            #[cfg(feature = "cubic")]
-            Self::Cubic => "cubic",
-            #[cfg(feature = "reno")]
-            Self::Reno => "reno",
+macro_rules! name_of {
+    ([$algorithm:ident] { $($name:tt $variant:ident $type:tt)* } $others:tt) => {
+        match $algorithm {
+            $(#[cfg(feature = $name)] Self::$variant => $name,)*
             Self::Fixed(_) => "fixed",
             #[cfg(feature = "custom")]
             Self::Custom(algorithm) => algorithm.name,
         }
+    };
+}
+
+macro_rules! algorithm_of {
+    ([$text:ident] { $($name:tt $variant:ident $type:tt)* } $others:tt) => {
+        match $text {
+            $(#[cfg(feature = $name)] $name => Ok(Self::$variant),)*
+            _ => Err(UnknownAlgorithm),
+        }
+    };
+}
+
+impl Algorithm {
+    /// The algorithms that react to the network, by the names that [`FromStr`] takes: those of the
+    /// features that are on.
+    pub const NAMES: &'static [&'static str] = algorithms!(names);
+
+    /// The name, as in [`Self::NAMES`].
+    pub const fn name(self) -> &'static str {
+        algorithms!(name_of, self)
     }
 }
 
@@ -135,27 +121,7 @@ impl FromStr for Algorithm {
     type Err = UnknownAlgorithm;
 
     fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
-        match name {
-            #[cfg(feature = "bbr3")]
-            "bbr3" => Ok(Self::Bbr3),
-            #[cfg(feature = "bbr3x")]
-            "bbr3x" => Ok(Self::Bbr3x),
-            #[cfg(feature = "bbr3-linux")]
-            "bbr3-linux" => Ok(Self::Bbr3Linux),
-            #[cfg(feature = "bbr3x-linux")]
-            "bbr3x-linux" => Ok(Self::Bbr3xLinux),
-            #[cfg(feature = "bbr-swift")]
-            "bbr-swift" => Ok(Self::BbrSwift),
-            #[cfg(feature = "prague")]
-            "prague" => Ok(Self::Prague),
-            #[cfg(feature = "bbr1")]
-            "bbr1" => Ok(Self::Bbr1),
-            #[cfg(feature = "cubic")]
-            "cubic" => Ok(Self::Cubic),
-            #[cfg(feature = "reno")]
-            "reno" => Ok(Self::Reno),
-            _ => Err(UnknownAlgorithm),
-        }
+        algorithms!(algorithm_of, name)
     }
 }
 

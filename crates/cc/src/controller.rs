@@ -3,30 +3,9 @@
 use core::fmt;
 
 use crate::algo::{CongestionControl, NotNow};
-#[cfg(feature = "bbr1")]
-use crate::bbr1::Bbr1;
-#[cfg(any(
-    feature = "bbr3",
-    feature = "bbr3x",
-    feature = "bbr3-linux",
-    feature = "bbr3x-linux",
-    feature = "bbr-swift"
-))]
-use crate::bbr3::{Bbr3, Draft, DraftAmended, DraftSwift, Linux, LinuxAmended};
-use crate::config::{AckFrequency, Algorithm, Config, CubicRules};
+use crate::config::{AckFrequency, Algorithm, Config};
 use crate::conn::{Conn, MAX_QUANTUM};
-#[cfg(feature = "cubic")]
-use crate::cubic::Cubic;
-#[cfg(feature = "cubic")]
-use crate::cubic_linux::LinuxCubic;
-#[cfg(feature = "custom")]
-use crate::custom::Custom;
-use crate::fixed::Fixed;
 use crate::pacer::{BurstLimits, Pacer};
-#[cfg(feature = "prague")]
-use crate::prague::Prague;
-#[cfg(feature = "reno")]
-use crate::reno::Reno;
 #[cfg(feature = "careful-resume")]
 use crate::resume::Resume;
 use crate::sampler::{MAX_SIZE, PacketState};
@@ -49,74 +28,16 @@ pub enum SendDecision {
     CwndLimited,
 }
 
-/// The algorithms, in one size and without a table of pointers.
-#[derive(Clone, Debug)]
-// One controller lives beside each connection: an indirection for the small ones would cost every
-// ACK of the large one a cache miss.
-#[allow(clippy::large_enum_variant)]
-enum Algo {
-    #[cfg(feature = "bbr3")]
-    Bbr3(Bbr3<Draft>),
-    #[cfg(feature = "bbr3x")]
-    Bbr3x(Bbr3<DraftAmended>),
-    #[cfg(feature = "bbr3-linux")]
-    Bbr3Linux(Bbr3<Linux>),
-    #[cfg(feature = "bbr3x-linux")]
-    Bbr3xLinux(Bbr3<LinuxAmended>),
-    #[cfg(feature = "bbr-swift")]
-    BbrSwift(Bbr3<DraftSwift>),
-    #[cfg(feature = "prague")]
-    Prague(Prague),
-    #[cfg(feature = "bbr1")]
-    Bbr1(Bbr1),
-    #[cfg(feature = "cubic")]
-    Cubic(Cubic),
-    #[cfg(feature = "cubic")]
-    LinuxCubic(LinuxCubic),
-    #[cfg(feature = "reno")]
-    Reno(Reno),
-    Fixed(Fixed),
-    #[cfg(feature = "custom")]
-    Custom(Custom),
-}
-
-/// Runs the same call on whichever algorithm is inside.
-macro_rules! each {
-    ($algo:expr, $a:ident => $call:expr) => {
-        match $algo {
-            #[cfg(feature = "bbr3")]
-            Algo::Bbr3($a) => $call,
-            #[cfg(feature = "bbr3x")]
-            Algo::Bbr3x($a) => $call,
-            #[cfg(feature = "bbr3-linux")]
-            Algo::Bbr3Linux($a) => $call,
-            #[cfg(feature = "bbr3x-linux")]
-            Algo::Bbr3xLinux($a) => $call,
-            #[cfg(feature = "bbr-swift")]
-            Algo::BbrSwift($a) => $call,
-            #[cfg(feature = "prague")]
-            Algo::Prague($a) => $call,
-            #[cfg(feature = "bbr1")]
-            Algo::Bbr1($a) => $call,
-            #[cfg(feature = "cubic")]
-            Algo::Cubic($a) => $call,
-            #[cfg(feature = "cubic")]
-            Algo::LinuxCubic($a) => $call,
-            #[cfg(feature = "reno")]
-            Algo::Reno($a) => $call,
-            Algo::Fixed($a) => $call,
-            #[cfg(feature = "custom")]
-            Algo::Custom($a) => $call,
-        }
-    };
-}
-
 mod bandwidth;
 mod batch;
+mod built_in;
 mod resuming;
 
 pub use bandwidth::BandwidthProbe;
 pub use batch::AckBatch;
+#[cfg(feature = "custom")]
+pub use built_in::built_in;
+use built_in::{Algo, each, each_of};
 
 /// Congestion control of one flow on one path.
 ///
@@ -207,35 +128,7 @@ impl Controller {
     /// A controller for a flow that starts `now`.
     pub fn new(algorithm: Algorithm, config: Config, now: Instant) -> Self {
         let mut conn = Conn::new(&config, now);
-        let algo = match algorithm {
-            #[cfg(feature = "bbr3")]
-            Algorithm::Bbr3 => Algo::Bbr3(Bbr3::new(&mut conn, now, &config)),
-            #[cfg(feature = "bbr3x")]
-            Algorithm::Bbr3x => Algo::Bbr3x(Bbr3::new(&mut conn, now, &config)),
-            #[cfg(feature = "bbr3-linux")]
-            Algorithm::Bbr3Linux => Algo::Bbr3Linux(Bbr3::new(&mut conn, now, &config)),
-            #[cfg(feature = "bbr3x-linux")]
-            Algorithm::Bbr3xLinux => Algo::Bbr3xLinux(Bbr3::new(&mut conn, now, &config)),
-            #[cfg(feature = "bbr-swift")]
-            Algorithm::BbrSwift => Algo::BbrSwift(Bbr3::new(&mut conn, now, &config)),
-            #[cfg(feature = "prague")]
-            Algorithm::Prague => Algo::Prague(Prague::new(&mut conn, now, &config)),
-            #[cfg(feature = "bbr1")]
-            Algorithm::Bbr1 => Algo::Bbr1(Bbr1::new(&mut conn, now, &config)),
-            #[cfg(feature = "cubic")]
-            Algorithm::Cubic if config.cubic == CubicRules::Linux => {
-                Algo::LinuxCubic(LinuxCubic::new(now))
-            }
-            #[cfg(feature = "cubic")]
-            Algorithm::Cubic => Algo::Cubic(Cubic::new(&mut conn)),
-            #[cfg(feature = "reno")]
-            Algorithm::Reno => Algo::Reno(Reno::new(&mut conn)),
-            Algorithm::Fixed(rate) => Algo::Fixed(Fixed::new(&mut conn, rate)),
-            #[cfg(feature = "custom")]
-            Algorithm::Custom(algorithm) => {
-                Algo::Custom(Custom::new(algorithm, &mut conn, now, &config))
-            }
-        };
+        let algo = Algo::new(algorithm, &mut conn, now, &config);
         let Conn { pacing_rate, send_quantum, .. } = conn;
         let pacer = Pacer::new(now, pacing_rate, send_quantum, burst_limits(&conn));
         let last_state = each!(&algo, a => a.snapshot(&conn)).state;
@@ -260,29 +153,7 @@ impl Controller {
 
     /// The algorithm that was chosen.
     pub fn algorithm(&self) -> Algorithm {
-        match &self.algo {
-            #[cfg(feature = "bbr3")]
-            Algo::Bbr3(_) => Algorithm::Bbr3,
-            #[cfg(feature = "bbr3x")]
-            Algo::Bbr3x(_) => Algorithm::Bbr3x,
-            #[cfg(feature = "bbr3-linux")]
-            Algo::Bbr3Linux(_) => Algorithm::Bbr3Linux,
-            #[cfg(feature = "bbr3x-linux")]
-            Algo::Bbr3xLinux(_) => Algorithm::Bbr3xLinux,
-            #[cfg(feature = "bbr-swift")]
-            Algo::BbrSwift(_) => Algorithm::BbrSwift,
-            #[cfg(feature = "prague")]
-            Algo::Prague(_) => Algorithm::Prague,
-            #[cfg(feature = "bbr1")]
-            Algo::Bbr1(_) => Algorithm::Bbr1,
-            #[cfg(feature = "cubic")]
-            Algo::Cubic(_) | Algo::LinuxCubic(_) => Algorithm::Cubic,
-            #[cfg(feature = "reno")]
-            Algo::Reno(_) => Algorithm::Reno,
-            Algo::Fixed(fixed) => Algorithm::Fixed(fixed.rate()),
-            #[cfg(feature = "custom")]
-            Algo::Custom(custom) => Algorithm::Custom(custom.algorithm),
-        }
+        self.algo.algorithm()
     }
 
     /// Tells if a full packet may leave now.

@@ -4,6 +4,7 @@
 //! division: W_cubic is a multiplication and a shift.
 
 use crate::algo::{Congestion, CongestionControl};
+use crate::config::Config;
 use crate::conn::{Conn, INFINITE};
 use crate::hystart::SlowStart;
 use crate::sampler::RateSample;
@@ -108,7 +109,7 @@ impl Epoch {
 }
 
 impl Cubic {
-    pub(crate) fn new(_: &mut Conn) -> Self {
+    pub(crate) fn new(_: &mut Conn, _: Instant, _: &Config) -> Self {
         Self {
             slow_start: SlowStart::new(),
             epoch: None,
@@ -290,7 +291,7 @@ mod tests {
     #[test]
     fn a_loss_below_the_last_plateau_lowers_the_next_one() {
         let (mut conn, at) = (conn(), 1_000 * SMSS);
-        let mut cubic = Cubic::new(&mut conn);
+        let mut cubic = Cubic::new(&mut conn, Instant::default(), &Config::new(1));
         conn.cwnd = at;
         lose(&mut cubic, &mut conn);
         assert_eq!((conn.cwnd, cubic.w_max), (700 * SMSS, at));
@@ -308,7 +309,7 @@ mod tests {
     #[test]
     fn a_slow_start_that_ended_without_a_loss_is_the_inflection() {
         let mut conn = conn();
-        let mut cubic = Cubic::new(&mut conn);
+        let mut cubic = Cubic::new(&mut conn, Instant::default(), &Config::new(1));
         conn.cwnd = 1_000 * SMSS;
         cubic.slow_start.set_ssthresh(conn.cwnd);
         let rtt = Duration::from_millis(500);
@@ -330,7 +331,7 @@ mod tests {
     #[test]
     fn a_spurious_loss_gives_back_plateau_and_threshold() {
         let mut conn = conn();
-        let mut cubic = Cubic::new(&mut conn);
+        let mut cubic = Cubic::new(&mut conn, Instant::default(), &Config::new(1));
         conn.cwnd = 1_000 * SMSS;
         lose(&mut cubic, &mut conn);
         cubic.on_spurious_loss(&mut conn);
@@ -344,7 +345,7 @@ mod tests {
     #[test]
     fn a_timeout_forgets_the_plateau() {
         let mut conn = conn();
-        let mut cubic = Cubic::new(&mut conn);
+        let mut cubic = Cubic::new(&mut conn, Instant::default(), &Config::new(1));
         conn.cwnd = 1_000 * SMSS;
         lose(&mut cubic, &mut conn);
         cubic.on_rto(&mut conn);
@@ -369,7 +370,7 @@ mod tests {
     #[test]
     fn a_jump_that_failed_leaves_no_plateau() {
         let mut conn = conn();
-        let mut cubic = Cubic::new(&mut conn);
+        let mut cubic = Cubic::new(&mut conn, Instant::default(), &Config::new(1));
         conn.cwnd = 1_000 * SMSS;
         lose(&mut cubic, &mut conn);
         conn.cwnd = 50 * SMSS;
@@ -413,7 +414,10 @@ mod tests {
             let start = Instant::default();
             let mut conn = conn();
             conn.cwnd = 1_000 * SMSS;
-            let mut cubic = Cubic { w_max: 2_000 * SMSS, ..Cubic::new(&mut conn) };
+            let mut cubic = Cubic {
+                w_max: 2_000 * SMSS,
+                ..Cubic::new(&mut conn, Instant::default(), &Config::new(1))
+            };
             let packet = conn.sampler.on_sent(start, SMSS, false, SMSS);
             let rs = conn.sample(start, &packet, None);
             cubic.avoid_congestion(&mut conn, &rs, 1);

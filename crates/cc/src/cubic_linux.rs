@@ -9,6 +9,7 @@
 //! - Slow start ends by HyStart (Ha and Rhee 2008), see [`Hystart`], in each slow start.
 
 use crate::algo::{Congestion, CongestionControl};
+use crate::config::Config;
 use crate::conn::{Conn, INFINITE};
 use crate::cubic::cube_root;
 use crate::sampler::RateSample;
@@ -176,7 +177,11 @@ pub(crate) struct LinuxCubic {
 }
 
 impl LinuxCubic {
-    pub(crate) const fn new(now: Instant) -> Self {
+    pub(crate) const fn new(_: &mut Conn, now: Instant, _: &Config) -> Self {
+        Self::begun(now)
+    }
+
+    const fn begun(now: Instant) -> Self {
         Self {
             ssthresh: INFINITE,
             hystart: Hystart::new(now),
@@ -306,7 +311,7 @@ impl CongestionControl for LinuxCubic {
         conn.note_timeout_answered();
         conn.cwnd = conn.timeout_window();
         let (ssthresh, undo) = (self.ssthresh, self.undo);
-        *self = Self { ssthresh, undo, ..Self::new(self.last_ack.unwrap_or_default()) };
+        *self = Self { ssthresh, undo, ..Self::begun(self.last_ack.unwrap_or_default()) };
         self.pace(conn);
     }
 

@@ -5,27 +5,8 @@ use core::fmt::{self, Debug};
 use core::ops::{Deref, DerefMut};
 
 use crate::algo::CongestionControl;
-#[cfg(feature = "bbr1")]
-use crate::bbr1::Bbr1;
-#[cfg(any(
-    feature = "bbr3",
-    feature = "bbr3x",
-    feature = "bbr3-linux",
-    feature = "bbr3x-linux",
-    feature = "bbr-swift"
-))]
-use crate::bbr3::{Bbr3, Draft, DraftAmended, DraftSwift, Linux, LinuxAmended};
-use crate::config::{Algorithm, Config, CubicRules};
+use crate::config::Config;
 use crate::conn::Conn;
-#[cfg(feature = "cubic")]
-use crate::cubic::Cubic;
-#[cfg(feature = "cubic")]
-use crate::cubic_linux::LinuxCubic;
-use crate::fixed::Fixed;
-#[cfg(feature = "prague")]
-use crate::prague::Prague;
-#[cfg(feature = "reno")]
-use crate::reno::Reno;
 use crate::units::Instant;
 
 /// An algorithm of another crate. Make it a `static` and choose it as [`crate::Algorithm::Custom`].
@@ -98,40 +79,6 @@ impl<T: CongestionControl + Clone + Debug + Send + Sync + 'static> CustomControl
     }
 }
 
-/// One of this crate's algorithms by itself, for a custom one that does most as it does: what it
-/// sets in the connection can be changed after each call.
-pub fn built_in(
-    algorithm: Algorithm,
-    conn: &mut Conn,
-    now: Instant,
-    config: &Config,
-) -> Box<dyn CustomControl> {
-    match algorithm {
-        #[cfg(feature = "bbr3")]
-        Algorithm::Bbr3 => Box::new(Bbr3::<Draft>::new(conn, now, config)),
-        #[cfg(feature = "bbr3x")]
-        Algorithm::Bbr3x => Box::new(Bbr3::<DraftAmended>::new(conn, now, config)),
-        #[cfg(feature = "bbr3-linux")]
-        Algorithm::Bbr3Linux => Box::new(Bbr3::<Linux>::new(conn, now, config)),
-        #[cfg(feature = "bbr3x-linux")]
-        Algorithm::Bbr3xLinux => Box::new(Bbr3::<LinuxAmended>::new(conn, now, config)),
-        #[cfg(feature = "bbr-swift")]
-        Algorithm::BbrSwift => Box::new(Bbr3::<DraftSwift>::new(conn, now, config)),
-        #[cfg(feature = "prague")]
-        Algorithm::Prague => Box::new(Prague::new(conn, now, config)),
-        #[cfg(feature = "bbr1")]
-        Algorithm::Bbr1 => Box::new(Bbr1::new(conn, now, config)),
-        #[cfg(feature = "cubic")]
-        Algorithm::Cubic if config.cubic == CubicRules::Linux => Box::new(LinuxCubic::new(now)),
-        #[cfg(feature = "cubic")]
-        Algorithm::Cubic => Box::new(Cubic::new(conn)),
-        #[cfg(feature = "reno")]
-        Algorithm::Reno => Box::new(Reno::new(conn)),
-        Algorithm::Fixed(rate) => Box::new(Fixed::new(conn, rate)),
-        Algorithm::Custom(custom) => (custom.new)(conn, now, config),
-    }
-}
-
 /// One at work.
 #[derive(Debug)]
 pub(crate) struct Custom {
@@ -147,6 +94,10 @@ impl Custom {
         config: &Config,
     ) -> Self {
         Self { algorithm, control: (algorithm.new)(conn, now, config) }
+    }
+
+    pub(crate) fn into_control(self) -> Box<dyn CustomControl> {
+        self.control
     }
 }
 

@@ -50,7 +50,7 @@
         feature = "cubic",
         feature = "reno"
     )),
-    allow(dead_code, unused_imports)
+    allow(dead_code, unused_imports, unused_variables)
 )]
 
 #[cfg(feature = "custom")]
@@ -104,6 +104,7 @@ mod pacer;
 #[cfg(feature = "prague")]
 mod prague;
 mod prr;
+mod registry;
 #[cfg(feature = "reno")]
 mod reno;
 #[cfg(feature = "careful-resume")]
@@ -120,9 +121,11 @@ pub use config::{
     StartupGains, SwiftOptions, Transport, UnknownAlgorithm, UnknownAmendment,
 };
 pub use conn::Conn;
+#[cfg(feature = "custom")]
+pub use controller::built_in;
 pub use controller::{AckBatch, BandwidthProbe, Controller, SendDecision};
 #[cfg(feature = "custom")]
-pub use custom::{CustomAlgorithm, CustomControl, NewControl, built_in};
+pub use custom::{CustomAlgorithm, CustomControl, NewControl};
 pub use ecn_validation::EcnValidation;
 pub use fullpipe_units as units;
 #[doc(inline)]

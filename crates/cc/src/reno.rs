@@ -1,11 +1,12 @@
 //! NewReno as QUIC has it: RFC 9002 section 7, with the slow start of RFC 9406.
 
 use crate::algo::{Congestion, CongestionControl};
+use crate::config::Config;
 use crate::conn::{Conn, INFINITE};
 use crate::hystart::SlowStart;
 use crate::sampler::RateSample;
 use crate::snapshot::Snapshot;
-use crate::units::Gain;
+use crate::units::{Gain, Instant};
 
 /// kLossReductionFactor, RFC 9002 appendix B.1.
 const LOSS_REDUCTION: Gain = Gain::percent(50);
@@ -25,7 +26,7 @@ struct Undo {
 }
 
 impl Reno {
-    pub(crate) fn new(_: &mut Conn) -> Self {
+    pub(crate) fn new(_: &mut Conn, _: Instant, _: &Config) -> Self {
         Self { slow_start: SlowStart::new(), acked: 0, undo: None }
     }
 }

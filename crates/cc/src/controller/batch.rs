@@ -1,6 +1,6 @@
 //! One ACK: what a transport says of it, and what is made of that.
 
-use super::{Algo, Controller};
+use super::{Algo, Controller, each, each_of};
 use crate::algo::{Congestion, CongestionControl, Marks};
 #[cfg(feature = "careful-resume")]
 use crate::resume::{News, ResumePhase};

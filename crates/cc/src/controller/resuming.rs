@@ -1,9 +1,9 @@
 //! Careful Resume in a controller: what a transport sees of it, and how its events come to
 //! [`crate::resume`].
 
-#[cfg(feature = "careful-resume")]
-use super::Algo;
 use super::Controller;
+#[cfg(feature = "careful-resume")]
+use super::{Algo, each, each_of};
 #[cfg(feature = "careful-resume")]
 use crate::algo::CongestionControl;
 #[cfg(feature = "careful-resume")]

@@ -188,9 +188,9 @@ impl Model<Cubic> for Formulas {
 
 static CHECKED: CustomAlgorithm = CustomAlgorithm {
     name: "cubic-and-its-formulas",
-    new: &|conn, _, _| {
+    new: &|conn, now, config| {
         let model = Formulas::new(conn);
-        Box::new(Checked { real: Cubic::new(conn), model })
+        Box::new(Checked { real: Cubic::new(conn, now, config), model })
     },
 };
 

@@ -301,7 +301,10 @@ impl Model<LinuxCubic> for Bictcp {
 
 static CHECKED: CustomAlgorithm = CustomAlgorithm {
     name: "cubic-and-bictcp",
-    new: &|_, now, _| Box::new(Checked { real: LinuxCubic::new(now), model: Bictcp::reset(now) }),
+    new: &|conn, now, config| {
+        let real = LinuxCubic::new(conn, now, config);
+        Box::new(Checked { real, model: Bictcp::reset(now) })
+    },
 };
 
 proptest! {

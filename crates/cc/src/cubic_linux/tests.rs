@@ -18,7 +18,8 @@ impl Flow {
         let now = Instant::default();
         let mut conn = Conn::new(&config, now);
         conn.cwnd = cwnd * SMSS;
-        Self { conn, cubic: LinuxCubic::new(now), now }
+        let cubic = LinuxCubic::new(&mut conn, now, &config);
+        Self { conn, cubic, now }
     }
 
     fn lose(&mut self) {

@@ -134,3 +134,25 @@ impl ExtraAckedFilter for TwoBuckets {
         self.max.update(extra, self.number.into(), 2)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One large excess, and the rounds in which each filter remembers it.
+    #[test]
+    fn a_maximum_lives_as_long_as_its_filter() {
+        fn rounds<E: ExtraAckedFilter>(full_bw_reached: bool) -> u64 {
+            let mut filter = E::default();
+            filter.update(100, 0, full_bw_reached);
+            (1..20)
+                .find(|round| {
+                    filter.start_round(full_bw_reached);
+                    filter.update(1, *round, full_bw_reached) < 100
+                })
+                .expect("forgotten")
+        }
+        assert_eq!((rounds::<MaxOfRounds>(false), rounds::<MaxOfRounds>(true)), (1, 10));
+        assert_eq!((rounds::<TwoBuckets>(false), rounds::<TwoBuckets>(true)), (2, 10));
+    }
+}

@@ -47,3 +47,40 @@ impl Bandwidth {
         self.max = max;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bbr3::flavour_tests::sample;
+
+    fn after(samples: &[(u64, bool)], bandwidth: &mut Bandwidth) -> u64 {
+        for (rate, is_app_limited) in samples {
+            let rs = sample(Rate::from_bytes_per_sec(*rate));
+            bandwidth.update_max(&RateSample { is_app_limited: *is_app_limited, ..rs });
+        }
+        bandwidth.max.as_bytes_per_sec()
+    }
+
+    #[test]
+    fn the_maximum_is_that_of_two_cycles() {
+        let mut bandwidth = Bandwidth::new();
+        assert_eq!(after(&[(100, false), (90, false)], &mut bandwidth), 100);
+        bandwidth.advance_filter();
+        assert_eq!(after(&[(70, false)], &mut bandwidth), 100);
+        bandwidth.advance_filter();
+        assert_eq!(after(&[], &mut bandwidth), 70);
+        bandwidth.advance_filter();
+        assert_eq!(after(&[], &mut bandwidth), 70, "a cycle without a sample does not end");
+        bandwidth.restart_filter(Rate::from_bytes_per_sec(50));
+        assert_eq!(after(&[(60, false)], &mut bandwidth), 60);
+    }
+
+    #[test]
+    fn a_limited_sample_counts_if_it_is_the_largest() {
+        let mut bandwidth = Bandwidth::new();
+        assert_eq!(after(&[(100, true), (40, true), (0, false)], &mut bandwidth), 100);
+        bandwidth.advance_filter();
+        assert_eq!(after(&[(99, true)], &mut bandwidth), 100);
+        assert_eq!(bandwidth.filter[1], Rate::ZERO);
+    }
+}

@@ -46,3 +46,39 @@ impl Bounds {
         self.inflight_longterm.min(self.inflight_shortterm)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_loss_sets_what_has_no_value() {
+        let rate = Rate::from_bytes_per_sec;
+        let mut bounds = Bounds::NONE;
+        assert_eq!(bounds.inflight(), INFINITE);
+        bounds.init_lower(rate(1_000), 50);
+        assert_eq!((bounds.bw_shortterm, bounds.inflight_shortterm), (rate(1_000), 50));
+        bounds.init_lower(rate(2_000), 90);
+        assert_eq!((bounds.bw_shortterm, bounds.inflight_shortterm), (rate(1_000), 50));
+        bounds.inflight_longterm = 40;
+        assert_eq!(bounds.inflight(), 40);
+        bounds.reset_short_term();
+        assert_eq!((bounds.bw_shortterm, bounds.inflight_shortterm), (Rate::MAX, INFINITE));
+        assert_eq!(bounds.inflight_longterm, 40);
+    }
+
+    /// What is higher now stays.
+    #[test]
+    fn an_undo_raises_each_bound_by_itself() {
+        let rate = Rate::from_bytes_per_sec;
+        let of = |bw, short, long| Bounds {
+            bw_shortterm: rate(bw),
+            inflight_shortterm: short,
+            inflight_longterm: long,
+        };
+        let mut bounds = of(10, 200, 30);
+        bounds.raise_to(&of(20, 100, 60));
+        let all = (bounds.bw_shortterm, bounds.inflight_shortterm, bounds.inflight_longterm);
+        assert_eq!(all, (rate(20), 200, 60));
+    }
+}

@@ -62,3 +62,28 @@ impl FullPipe {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GROWTH: Gain = Gain::percent(125);
+
+    /// The pipe is full after three rounds without a quarter more than the last that had it.
+    #[test]
+    fn a_plateau_is_so_many_rounds_without_growth() {
+        let mut pipe = FullPipe::new();
+        for (rate, count) in [(100, 0), (124, 1), (125, 0), (155, 1), (125, 2)] {
+            if !pipe.grows(Rate::from_bytes_per_sec(rate), GROWTH) {
+                pipe.count_plateau(3);
+            }
+            assert_eq!((pipe.count, pipe.now, pipe.reached), (count, false, false), "{rate}");
+        }
+        pipe.count_plateau(3);
+        assert!(pipe.now && pipe.reached);
+        pipe.reset(Rate::ZERO);
+        assert!(!pipe.now && pipe.reached && pipe.count == 0, "full once");
+        pipe.fill();
+        assert!(pipe.now);
+    }
+}

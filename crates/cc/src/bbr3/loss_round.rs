@@ -90,3 +90,40 @@ impl LossRound {
         self.events = self.events.saturating_add(1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bbr3::flavour_tests::sample;
+
+    /// The best of a round; a sample without a rate says nothing of the volume.
+    #[test]
+    fn the_latest_signals_are_those_of_a_round() {
+        let rate = Rate::from_bytes_per_sec;
+        let mut round = LossRound::new();
+        let ack = |round: &mut LossRound, bw, volume, prior, delivered| {
+            let rs = RateSample { delivered: volume, prior_delivered: prior, ..sample(rate(bw)) };
+            round.update_latest(delivered, &rs);
+            let latest = (round.bw_latest, round.inflight_latest, round.start);
+            round.advance_latest(&rs);
+            latest
+        };
+        assert_eq!(ack(&mut round, 5, 70, 0, 10), (rate(5), 70, true));
+        assert_eq!(ack(&mut round, 9, 60, 9, 20), (rate(9), 70, false));
+        assert_eq!(ack(&mut round, 0, 99, 9, 30), (rate(9), 70, false));
+        assert_eq!(ack(&mut round, 3, 40, 10, 40), (rate(9), 70, true));
+        assert_eq!((round.bw_latest, round.inflight_latest), (rate(3), 40));
+    }
+
+    /// The round begins with its first loss; later ones do not move it.
+    #[test]
+    fn the_first_loss_begins_a_round() {
+        let mut round = LossRound::new();
+        round.note(30);
+        round.note(50);
+        assert!(round.has_loss && round.delivered == 30);
+        round.reset_signals();
+        round.note(70);
+        assert_eq!(round.delivered, 70);
+    }
+}

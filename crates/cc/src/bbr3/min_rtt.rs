@@ -45,3 +45,27 @@ pub(super) const fn longest_short(least: Duration) -> u64 {
     let least = least.as_nanos();
     least.saturating_add(least >> SHORT_RTT_SHIFT)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_trip_is_short_up_to_a_thirty_second_more() {
+        let us = Duration::from_micros;
+        assert!(is_short(us(33_000), us(32_000)) && !is_short(us(33_001), us(32_000)));
+        assert!(is_short(us(1), us(32_000)));
+    }
+
+    /// ProbeRTT measures nothing before there is something to compare with.
+    #[test]
+    fn no_probe_rtt_is_due_before_the_first_sample() {
+        let now = Instant::from_nanos(5);
+        let of = |srtt| MinRtt::new(now, srtt);
+        let (none, some) = (of(None), of(Some(Duration::from_millis(40))));
+        assert_eq!((none.min, none.probe_expiry), (Duration::MAX, Instant::MAX));
+        assert!(!none.is_measured && some.is_measured);
+        assert_eq!(some.probe_expiry, now + PROBE_RTT_INTERVAL);
+        assert_eq!(some.min_expiry, now + MIN_RTT_FILTER_LEN);
+    }
+}

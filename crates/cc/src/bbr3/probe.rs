@@ -85,3 +85,39 @@ impl Probe {
         packets
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2^n packets more in round n of a probe: the window's bytes through that for each.
+    #[test]
+    fn the_growth_doubles_each_round() {
+        let mut probe = Probe::new(Instant::default(), 1);
+        assert_eq!(probe.growth(1 << 40), 0, "no growth outside of a probe");
+        probe.up_acked = 0;
+        for per_packet in [32_000, 16_000, 8_000, 4_000, 2_000, 1_200, 1_200] {
+            probe.raise_slope(|growth| 32_000 / growth, 1_200);
+            assert_eq!(probe.up_acked_per_inc, per_packet);
+        }
+        assert_eq!(probe.growth(3_000), 2);
+        assert_eq!(probe.growth(600), 1, "what was left counts");
+        (0..100).for_each(|_| probe.raise_slope(|growth| 32_000 / growth, 1));
+        assert_eq!(probe.up_rounds, MAX_PROBE_UP_ROUNDS);
+    }
+
+    /// The base and up to a second; rounds below the bound.
+    #[test]
+    fn the_wait_is_drawn_anew_each_time() {
+        let (mut probe, base) = (Probe::new(Instant::default(), 7), Duration::from_secs(2));
+        let mut waits: [Duration; 200] = core::array::from_fn(|_| {
+            probe.pick_wait(base, 2);
+            assert!(probe.rounds_since_up < 2);
+            probe.wait
+        });
+        waits.sort();
+        let ms = Duration::from_millis;
+        assert!(waits[0] >= base && waits[199] <= base + PROBE_WAIT_RANDOM);
+        assert!(waits[0] < base + ms(50) && waits[199] > base + ms(950));
+    }
+}

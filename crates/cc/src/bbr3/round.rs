@@ -35,3 +35,26 @@ impl Round {
         self.next_delivered = delivered;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bbr3::flavour_tests::sample;
+    use crate::units::Rate;
+
+    /// The packets of a round are those that left before its first was acknowledged.
+    #[test]
+    fn a_round_ends_with_a_packet_that_left_after_it_began() {
+        let mut round = Round::new();
+        // Bytes delivered when the acknowledged packet left, and now; the round that this ACK is of.
+        let acks = [(0, 10, 1), (0, 20, 1), (9, 30, 1), (10, 40, 2), (39, 50, 2), (40, 60, 3)];
+        for (prior_delivered, delivered, expected) in acks {
+            let before = round.count;
+            round.update(delivered, &RateSample { prior_delivered, ..sample(Rate::ZERO) });
+            assert_eq!((round.count, round.start), (expected, expected > before));
+        }
+        round.begin(100);
+        round.update(110, &RateSample { prior_delivered: 60, ..sample(Rate::ZERO) });
+        assert!(!round.start, "begun anew");
+    }
+}

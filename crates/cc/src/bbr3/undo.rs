@@ -25,3 +25,16 @@ impl Undo {
         *self = Self { state: None, bounds: bounds.clone() };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_episode_forgets_the_state_that_the_last_one_ended() {
+        let mut undo = Undo { state: Some(State::Startup), ..Undo::NONE };
+        undo.save(&Bounds { inflight_longterm: 7, ..Bounds::NONE });
+        assert_eq!((undo.state, undo.bounds.inflight_longterm), (None, 7));
+        assert_eq!(Undo::NONE.bounds.inflight(), 0, "raises nothing");
+    }
+}

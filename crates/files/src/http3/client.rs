@@ -217,6 +217,9 @@ impl Answer {
             let received = ready!(self.stream.poll_recv_data(cx));
             let received = received.map_err(|error| self.end.of_stream(error))?;
             let Some(mut data) = received else {
+                // This may be the trailers, and the end of the stream still to come.
+                let end = ready!(self.stream.poll_recv_trailers(cx));
+                end.map_err(|error| self.end.of_stream(error))?;
                 let is_whole = self.left.is_none_or(|left| left == 0);
                 let end = if is_whole { Ok(None) } else { Err(ClientError::Incomplete) };
                 return Poll::Ready(end);

@@ -1,10 +1,11 @@
 //! Answers over HTTP/3 that the own server never gives.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::common::{fetch, frame, headers, length, loopback};
 use fullpipe_files::noq::crypto::rustls::QuicServerConfig;
-use fullpipe_files::noq::{Connection, ConnectionError, Endpoint, ServerConfig};
+use fullpipe_files::noq::{Connection, ConnectionError, Endpoint, ServerConfig, VarInt};
 use fullpipe_files::{Alpn, Client, ClientError, ClientOptions, Verify};
 use fullpipe_testkit::PATIENCE;
 use tokio::sync::oneshot;
@@ -17,6 +18,23 @@ const CONTROL: &[u8] = &[0, 4, 0];
 pub(crate) fn server_of(
     streams: Vec<Vec<u8>>,
     answer: Vec<u8>,
+) -> (Endpoint, oneshot::Receiver<ConnectionError>) {
+    server_that(streams, answer, true)
+}
+
+/// The same, but for the end of the answer: a reset comes in its place, once the answer has had
+/// the time to be taken.
+fn endless_server_of(
+    streams: Vec<Vec<u8>>,
+    answer: Vec<u8>,
+) -> (Endpoint, oneshot::Receiver<ConnectionError>) {
+    server_that(streams, answer, false)
+}
+
+fn server_that(
+    streams: Vec<Vec<u8>>,
+    answer: Vec<u8>,
+    ends: bool,
 ) -> (Endpoint, oneshot::Receiver<ConnectionError>) {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let key = rustls_pki_types::PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
@@ -36,7 +54,7 @@ pub(crate) fn server_of(
     tokio::spawn(async move {
         let incoming = accepting.accept().await.expect("a client");
         let connection = incoming.await.expect("a connection");
-        serve(&connection, &streams, &answer).await;
+        serve(&connection, &streams, &answer, ends).await;
         // Few tests ask.
         let _ = ended.send(connection.closed().await);
     });
@@ -44,7 +62,7 @@ pub(crate) fn server_of(
 }
 
 /// The client may be gone at any time, and the test asks the client.
-async fn serve(connection: &Connection, streams: &[Vec<u8>], answer: &[u8]) {
+async fn serve(connection: &Connection, streams: &[Vec<u8>], answer: &[u8], ends: bool) {
     let mut all = Vec::new();
     for bytes in streams {
         let Ok(mut stream) = connection.open_uni().await else { return };
@@ -56,7 +74,13 @@ async fn serve(connection: &Connection, streams: &[Vec<u8>], answer: &[u8]) {
         let _ = recv.read_to_end(10_000).await;
         if !answer.is_empty() {
             let _ = send.write_all(answer).await;
-            let _ = send.finish();
+            if ends {
+                let _ = send.finish();
+            } else {
+                // Sleeps: a reset overtakes what the client has not read.
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                let _ = send.reset(VarInt::from_u32(0x102));
+            }
         }
         open.push(send);
     }
@@ -69,6 +93,10 @@ fn status(code: &str) -> Vec<u8> {
 /// The client's outcome with a server that sends these bytes.
 async fn outcome(control: &[u8], answer: &[Vec<u8>]) -> Result<Vec<u8>, ClientError> {
     let (server, _end) = server_of(vec![control.to_vec()], answer.concat());
+    outcome_of(&server).await
+}
+
+async fn outcome_of(server: &Endpoint) -> Result<Vec<u8>, ClientError> {
     let address = server.local_addr().expect("an address");
     let options = ClientOptions { alpn: Alpn::H3, ..ClientOptions::default() };
     let client = Client::connect(address, "localhost", &Verify::Insecure, options).await;
@@ -142,7 +170,38 @@ async fn data_that_is_cut_off_is_no_file() {
     assert!(error.to_string().contains("cut off"), "{error}");
 }
 
+/// RFC 9114 section 7.2.1: a DATA frame may be empty, and ends nothing.
+#[tokio::main]
+async fn a_body_ends_with_its_stream_and_not_with_an_empty_frame() {
+    let (ok, empty) = (status("200"), frame(0, b""));
+    let (first, second, trailers) = (frame(0, b"abc"), frame(0, b"def"), headers(&[("x", "y")]));
+    for answer in [
+        [&ok[..], &first, &empty, &second],
+        [&ok, &empty, &first, &second],
+        [&ok, &first, &empty.repeat(3), &second],
+        [&ok, &first, &second, &empty],
+        [&ok, &first, &[&empty[..], &second].concat(), &trailers],
+    ] {
+        let body = outcome(CONTROL, &answer.map(<[u8]>::to_vec)).await;
+        assert_eq!(body.expect("an answer"), b"abcdef", "{answer:x?}");
+    }
+}
+
+/// What looks like the end is none while the stream goes on.
+#[tokio::main]
+async fn a_body_without_the_end_of_its_stream_is_no_file() {
+    let (begin, data) = (status("200"), frame(0, b"abc"));
+    for last in [frame(0, b""), headers(&[("x", "y")])] {
+        let answer = [&begin[..], &data, &last].concat();
+        let (server, _end) = endless_server_of(vec![CONTROL.to_vec()], answer);
+        let error = outcome_of(&server).await.expect_err("no end of the stream");
+        assert!(matches!(error, ClientError::Reset { code: 0x102 }), "{error}");
+    }
+}
+
 fullpipe_testkit::tests! {
+    [] a_body_ends_with_its_stream_and_not_with_an_empty_frame;
+    [] a_body_without_the_end_of_its_stream_is_no_file;
     [] data_that_is_cut_off_is_no_file;
     [] a_server_that_says_too_much_gets_no_more_memory;
     [] interim_answers_are_none;

@@ -140,6 +140,7 @@ impl Conn {
 
     /// Paces at `rate` from now on, within what the caller of the crate allows. A rate of zero
     /// would never end, and is taken for one byte per second.
+    #[inline]
     pub fn set_pacing_rate(&mut self, rate: Rate) {
         self.pacing_rate = self.possible_pacing_rate(rate);
     }
@@ -151,7 +152,11 @@ impl Conn {
 
     /// Bytes that the receiver may leave unacknowledged before it sends an ACK:
     /// draft-ietf-ccwg-bbr, "BBR.offload_budget", for QUIC with fewer ACKs. `bw` is BBR.max_bw.
+    #[inline]
     pub(crate) fn unacknowledged_by_delay(&self, bw: Rate) -> u64 {
+        if self.ack_threshold == 0 {
+            return 0;
+        }
         let max_delay = Duration::from_micros(self.max_ack_delay_us.into());
         u64::from(self.ack_threshold).saturating_mul(self.smss).min(bw.bytes_in(max_delay))
     }

@@ -42,6 +42,7 @@ impl Bounds {
     }
 
     /// The lower one of both on the volume in flight.
+    #[inline]
     pub(super) fn inflight(&self) -> u64 {
         self.inflight_longterm.min(self.inflight_shortterm)
     }

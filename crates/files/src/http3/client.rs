@@ -14,7 +14,7 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use tokio::task::JoinHandle;
 
 use super::adapter::{BidiStream, Connection, Opener};
-use super::message::content_length;
+use super::message::{content_length, of_a_connection};
 use super::whole::{Load, MOST_OF_A_FRAME};
 use crate::ClientError;
 use crate::client::{Early, Judge};
@@ -145,6 +145,10 @@ async fn ask(
     let mut stream = requests.send_request(request).await.map_err(lost)?;
     stream.finish().await.map_err(lost)?;
     let head = final_response(&mut stream, lost).await?;
+    if let Some(name) = of_a_connection(head.headers()) {
+        let reason = format!("the answer has {name}, which is about a connection");
+        return Err(ClientError::Http3(reason));
+    }
     let left = match head.status() {
         // It says the length of another answer (RFC 9110 section 8.6).
         StatusCode::NOT_MODIFIED => None,

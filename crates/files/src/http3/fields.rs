@@ -1,4 +1,4 @@
-//! The pseudo-header fields of a request (RFC 9114 section 4.3), read from its encoded field
+//! The pseudo-header fields of a message (RFC 9114 section 4.3), read from its encoded field
 //! section (RFC 9204 section 4.5). h3 takes the last of several and takes them in any order, and
 //! does not tell.
 
@@ -62,6 +62,20 @@ impl Pseudo {
             }
             Self { has_empty_path: true, .. } => Some("an empty :path"),
             _ => None,
+        }
+    }
+
+    /// The reason why an answer with these is malformed. h3 asks for `:status` in its header.
+    pub(super) fn malformed_of_answer(&self, in_trailers: bool) -> Option<&'static str> {
+        match *self {
+            Self { comes_late: true, .. } => Some("a pseudo-header field behind another field"),
+            Self { method: 0, scheme: 0, authority: 0, path: 0, foreign, .. } => match foreign {
+                0 => None,
+                _ if in_trailers => Some("a pseudo-header field in trailers"),
+                1 => None,
+                _ => Some("a pseudo-header field twice"),
+            },
+            _ => Some("a pseudo-header field that no answer has"),
         }
     }
 }

@@ -8,9 +8,7 @@ use http::{HeaderMap, HeaderValue, Request};
 /// 8.6).
 pub(super) fn malformed(request: &Request<()>) -> Option<&'static str> {
     let headers = request.headers();
-    let of_a_connection =
-        ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
-    if of_a_connection.iter().any(|name| headers.contains_key(*name)) {
+    if of_a_connection(headers).is_some() {
         return Some("a field that is about a connection");
     }
     if headers.get_all(TE).iter().any(|te| te != "trailers") {
@@ -29,6 +27,13 @@ pub(super) fn malformed(request: &Request<()>) -> Option<&'static str> {
         _ if second.is_some() => Some("two Hosts"),
         _ => None,
     }
+}
+
+/// A field that is about a connection (RFC 9114 section 4.2).
+pub(super) fn of_a_connection(headers: &HeaderMap) -> Option<&'static str> {
+    ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"]
+        .into_iter()
+        .find(|name| headers.contains_key(*name))
 }
 
 /// The length that a message says, if it says one. It may say the same several times (RFC 9110

@@ -31,6 +31,7 @@ pub(super) enum Code {
     MissingSettings = 0x10a,
     RequestRejected = 0x10b,
     RequestCancelled = 0x10c,
+    Message = 0x10e,
     QpackDecompressionFailed = 0x200,
     QpackEncoderStream = 0x201,
     QpackDecoderStream = 0x202,
@@ -192,7 +193,8 @@ impl Message {
         kind: usize,
         payload: &[u8],
     ) -> Result<(), Violation> {
-        *self = match (kind, *self, peer) {
+        let before = *self;
+        *self = match (kind, before, peer) {
             (DATA, ..) => Self::Data,
             (HEADERS, Self::Nothing, _) => Self::Headers,
             // Interim answers look like it, and the section that says so is not read here.
@@ -201,10 +203,17 @@ impl Message {
             (_, same, _) => same,
         };
         // RFC 9204 section 2.2: h3 passes over what a section says of the dynamic table.
-        match kind == HEADERS && Pseudo::read(payload).is_none() {
-            true => Err(Violation::new(Code::QpackDecompressionFailed, "a section has no sense")),
-            false => Ok(()),
+        if kind != HEADERS {
+            return Ok(());
         }
+        let pseudo = Pseudo::read(payload)
+            .ok_or(Violation::new(Code::QpackDecompressionFailed, "a section has no sense"))?;
+        // A request's are looked at where it is answered.
+        let reason = match peer {
+            Peer::Client => None,
+            Peer::Server => pseudo.malformed_of_answer(before == Self::Data),
+        };
+        reason.map_or(Ok(()), |reason| Err(Violation::new(Code::Message, reason)))
     }
 }
 

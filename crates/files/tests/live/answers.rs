@@ -199,7 +199,19 @@ async fn a_body_without_the_end_of_its_stream_is_no_file() {
     }
 }
 
+/// RFC 9114 section 4.2.
+#[tokio::main]
+async fn an_answer_with_a_field_of_a_connection_is_malformed() {
+    for name in ["transfer-encoding", "connection", "upgrade"] {
+        let head = headers(&[(":status", "200"), (name, "chunked")]);
+        let error = outcome(CONTROL, &[head, frame(0, b"abc")]).await.expect_err("malformed");
+        let error = error.to_string();
+        assert!(error.starts_with("HTTP/3: ") && error.contains(name), "{error}");
+    }
+}
+
 fullpipe_testkit::tests! {
+    [] an_answer_with_a_field_of_a_connection_is_malformed;
     [] a_body_ends_with_its_stream_and_not_with_an_empty_frame;
     [] a_body_without_the_end_of_its_stream_is_no_file;
     [] data_that_is_cut_off_is_no_file;

@@ -392,6 +392,31 @@ async fn a_server_that_breaks_a_rule_is_told() {
             [ok(), frame(0, b"x"), frame(1, &[0, 0]), frame(0, b"x")].concat(),
             FRAME_UNEXPECTED,
         ),
+        // Section 4.3.
+        (
+            ":status twice",
+            with(&[]),
+            [headers(&[(":status", "200"), (":status", "404")]), frame(0, b"x")].concat(),
+            MESSAGE_ERROR,
+        ),
+        (
+            ":status behind a field",
+            with(&[]),
+            [headers(&[("x", "y"), (":status", "200")]), frame(0, b"x")].concat(),
+            MESSAGE_ERROR,
+        ),
+        (
+            ":path",
+            with(&[]),
+            [headers(&[(":status", "200"), (":path", "/")]), frame(0, b"x")].concat(),
+            MESSAGE_ERROR,
+        ),
+        (
+            ":status in trailers",
+            with(&[]),
+            [ok(), frame(0, b"x"), headers(&[(":status", "404")])].concat(),
+            MESSAGE_ERROR,
+        ),
     ];
     let mut found = Vec::new();
     for (name, streams, answer, code) in rows {

@@ -114,13 +114,26 @@ where
 pub(super) struct Client {
     dialer: Dialer,
     target: Target,
-    requests: Mutex<SendRequest<Empty<Bytes>>>,
+    kept: Mutex<Kept>,
+}
+
+/// A connection that is kept from one file to the next.
+struct Kept {
+    requests: SendRequest<Empty<Bytes>>,
+    has_answered: bool,
 }
 
 impl Client {
     pub(super) async fn connect(dialer: &Dialer, target: &Target) -> Result<Self, NotConnected> {
-        let requests = Mutex::new(dialer.connect(target).await?);
-        Ok(Self { dialer: dialer.clone(), target: target.clone(), requests })
+        let requests = dialer.connect(target).await?;
+        let kept = Mutex::new(Kept { requests, has_answered: false });
+        Ok(Self { dialer: dialer.clone(), target: target.clone(), kept })
+    }
+
+    async fn again(&self) -> Result<Kept, FetchError> {
+        let connected = self.dialer.connect(&self.target).await;
+        let requests = connected.map_err(|error| FetchError::Tcp(error.failure.to_string()))?;
+        Ok(Kept { requests, has_answered: false })
     }
 
     /// The answer to a GET with these fields, once its header is there.
@@ -129,17 +142,43 @@ impl Client {
         path: &str,
         fields: &HeaderMap,
     ) -> Result<Response<Incoming>, FetchError> {
-        let mut requests = self.requests.lock().await;
-        if requests.ready().await.is_err() {
+        let request = || -> Result<_, FetchError> {
+            let request = Request::get(path).header(header::HOST, self.target.authority());
+            let request = request.body(Empty::new());
+            let mut request = request.map_err(|error| FetchError::Tcp(error.to_string()))?;
+            request.headers_mut().extend(fields.clone());
+            Ok(request)
+        };
+        let mut kept = self.kept.lock().await;
+        if kept.requests.ready().await.is_err() {
             // A server may close a connection after any answer (RFC 9112 section 9.3).
-            let again = self.dialer.connect(&self.target).await;
-            *requests = again.map_err(|error| FetchError::Tcp(error.failure.to_string()))?;
+            *kept = self.again().await?;
         }
-        let request = Request::get(path).header(header::HOST, self.target.authority());
-        let mut request =
-            request.body(Empty::new()).map_err(|error| FetchError::Tcp(error.to_string()))?;
-        request.headers_mut().extend(fields.clone());
-        requests.send_request(request).await.map_err(lost)
+        let mut answer = kept.requests.send_request(request()?).await;
+        if kept.has_answered && answer.as_ref().is_err_and(|error| !error.is_parse()) {
+            // Or while the next request is on its way (RFC 9112 section 9.3.1).
+            *kept = self.again().await?;
+            answer = kept.requests.send_request(request()?).await;
+        }
+        let answer = answer.map_err(lost)?;
+        kept.has_answered = true;
+        match is_framed(&answer) {
+            true => Ok(answer),
+            false => Err(FetchError::Tcp(
+                "the answer has another transfer-encoding than chunked".to_owned(),
+            )),
+        }
+    }
+}
+
+/// False for a body in a transfer coding that nobody takes off: hyper takes off chunked alone, and
+/// nobody asked for another one (RFC 9112 sections 6.1 and 7.4).
+fn is_framed<B>(answer: &Response<B>) -> bool {
+    let mut codings = answer.headers().get_all(header::TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => true,
+        (Some(one), None) => one.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"),
+        (Some(_), Some(_)) => false,
     }
 }
 

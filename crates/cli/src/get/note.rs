@@ -17,6 +17,9 @@ pub(super) struct Note {
     pub(super) url: String,
     /// The value of If-Range: a strong entity tag or a date. Without it the part is begun anew.
     pub(super) validator: Option<String>,
+    /// The value of Content-Encoding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) encoding: Option<String>,
 }
 
 impl Note {

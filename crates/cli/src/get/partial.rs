@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use hyper::header::{
-    CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, HeaderName, HeaderValue, IF_RANGE, LAST_MODIFIED,
-    RANGE,
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, HeaderName,
+    HeaderValue, IF_RANGE, LAST_MODIFIED, RANGE,
 };
 use hyper::{HeaderMap, StatusCode};
 use nix::fcntl::{Flock, FlockArg, OFlag};
@@ -19,6 +19,8 @@ use super::note::Note;
 
 /// Most bytes of a tag. It is more than most servers send, and they have to take it back.
 const MOST_OF_A_VALIDATOR: usize = 256 << 10;
+/// Most bytes of a Content-Encoding, so that its note can be read.
+const MOST_OF_AN_ENCODING: usize = 1024;
 /// Age from which a time of change tells the content: RFC 9110 section 8.8.2.2 demands a second of
 /// one clock, and servers may have several.
 const SETTLED: Duration = Duration::from_secs(60);
@@ -38,6 +40,8 @@ pub(super) struct Partial {
     left: Option<u64>,
     /// The version that the part is of; without it, the part is not continued and goes with this.
     validator: Option<String>,
+    /// The part's Content-Encoding.
+    encoding: Option<String>,
     /// The mode of the file that it replaces. The part itself can be written in any case, or it
     /// could not be continued.
     mode: Option<u32>,
@@ -83,7 +87,8 @@ impl Partial {
         if let Some(mode) = mode {
             file.set_permissions(Permissions::from_mode(mode | 0o200))?;
         }
-        let validator = known.and_then(|known| known.validator);
+        let (validator, encoding) =
+            known.map_or((None, None), |known| (known.validator, known.encoding));
         let had = match &validator {
             Some(_) => file.seek(SeekFrom::End(0))?,
             None => 0,
@@ -91,8 +96,9 @@ impl Partial {
         file.set_len(had)?;
         let url = url.to_owned();
         let (whole, left, lock) = (None, None, Some(lock));
+        let is_done = false;
         let partial =
-            Self { part, note, url, had, whole, left, validator, mode, lock, is_done: false };
+            Self { part, note, url, had, whole, left, validator, encoding, mode, lock, is_done };
         Ok((partial, file))
     }
 
@@ -120,6 +126,13 @@ impl Partial {
         let asked = !self.fields().is_empty();
         match status {
             StatusCode::PARTIAL_CONTENT if asked => {
+                if is_of_several_ranges(headers) {
+                    return Err("the part is one of several ranges".to_owned());
+                }
+                // It may be left out (RFC 9110 section 15.3.7).
+                if headers.contains_key(CONTENT_ENCODING) && encoding_of(headers) != self.encoding {
+                    return Err("the part has another encoding than what is there".to_owned());
+                }
                 let range = headers.get(CONTENT_RANGE).and_then(|range| range.to_str().ok());
                 let range = range.and_then(content_range).ok_or("the part says no range")?;
                 let is_same = match strong_tag(headers) {
@@ -157,7 +170,13 @@ impl Partial {
                 self.anew(None);
                 Ok(Start::Again)
             }
-            _ => Ok(self.anew(validator_of(headers))),
+            _ => {
+                let encoding = encoding_of(headers);
+                let fits = encoding.as_ref().is_none_or(|all| all.len() <= MOST_OF_AN_ENCODING);
+                let start = self.anew(validator_of(headers).filter(|_| fits));
+                self.encoding = encoding.filter(|_| fits);
+                Ok(start)
+            }
         }
     }
 
@@ -167,6 +186,7 @@ impl Partial {
 
     fn anew(&mut self, validator: Option<String>) -> Start {
         (self.had, self.whole, self.left, self.validator) = (0, None, None, validator);
+        self.encoding = None;
         Start::At(0)
     }
 
@@ -189,7 +209,8 @@ impl Partial {
 
     /// Says in the second file what the part is of.
     pub(super) fn note(&self) -> io::Result<()> {
-        Note { url: self.url.clone(), validator: self.validator.clone() }.write(&self.note)
+        let (url, validator) = (self.url.clone(), self.validator.clone());
+        Note { url, validator, encoding: self.encoding.clone() }.write(&self.note)
     }
 
     /// True if the part stays for another time.
@@ -281,6 +302,22 @@ fn is_named(file: &File, name: &Path) -> io::Result<bool> {
     }
 }
 
+/// Several ranges come with headers of their own in the body (RFC 9110 section 15.3.7.2).
+fn is_of_several_ranges(headers: &HeaderMap) -> bool {
+    const KIND: &[u8] = b"multipart/byteranges";
+    headers.get_all(CONTENT_TYPE).iter().any(|kind| {
+        let kind = kind.as_bytes().get(..KIND.len());
+        kind.is_some_and(|kind| kind.eq_ignore_ascii_case(KIND))
+    })
+}
+
+/// All encodings in one, as a list says them; what is no text is escaped.
+fn encoding_of(headers: &HeaderMap) -> Option<String> {
+    let said = headers.get_all(CONTENT_ENCODING).iter();
+    let all: Vec<_> = said.map(|one| one.as_bytes().escape_ascii().to_string()).collect();
+    (!all.is_empty()).then(|| all.join(", ").to_ascii_lowercase())
+}
+
 fn strong_tag(headers: &HeaderMap) -> Option<&str> {
     let tag = headers.get(ETAG)?.to_str().ok()?;
     (tag.len() > 1 && tag.starts_with('"') && tag.ends_with('"')).then_some(tag)
@@ -312,11 +349,11 @@ mod tests {
         headers
     }
 
-    /// A part of four bytes.
+    /// A part of four bytes, which are encoded.
     fn partial(dir: &Path) -> Partial {
         let (mut partial, _file) =
             Partial::open(&dir.join("f"), "https://a/f", None).expect("a part");
-        let whole = headers(&[(ETAG, "\"a\"")]);
+        let whole = headers(&[(ETAG, "\"a\""), (CONTENT_ENCODING, "gzip")]);
         assert_eq!(partial.start(Some((StatusCode::OK, &whole))), Ok(Start::At(0)));
         partial.note().expect("a note");
         std::fs::write(dir.join("f.part"), "abcd").expect("a file");
@@ -365,6 +402,25 @@ mod tests {
             (part, &[(CONTENT_RANGE, "bytes 4-9/10"), (CONTENT_LENGTH, "5")], None),
             (part, &[(CONTENT_RANGE, "bytes */10")], None),
             (part, &[(CONTENT_RANGE, "bytes 4-9/10"), (ETAG, "\"b\"")], None),
+            (
+                part,
+                &[(CONTENT_RANGE, "bytes 4-9/10"), (CONTENT_ENCODING, "GZIP")],
+                Some(Start::At(4)),
+            ),
+            (part, &[(CONTENT_RANGE, "bytes 4-9/10"), (CONTENT_ENCODING, "br")], None),
+            (
+                part,
+                &[(CONTENT_RANGE, "bytes 4-9/10"), (CONTENT_TYPE, "text/plain")],
+                Some(Start::At(4)),
+            ),
+            (
+                part,
+                &[
+                    (CONTENT_RANGE, "bytes 4-9/10"),
+                    (CONTENT_TYPE, "Multipart/Byteranges; boundary=x"),
+                ],
+                None,
+            ),
             (part, &[], None),
             (part, &[(CONTENT_RANGE, "chapters 4-9/10")], None),
             (ok, &[(ETAG, "\"b\"")], Some(Start::At(0))),
@@ -442,6 +498,19 @@ mod tests {
     }
 
     #[test]
+    fn an_encoding_that_no_note_holds_is_not_continued() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (mut partial, _file) =
+            Partial::open(&dir.path().join("f"), "https://a/f", None).expect("a part");
+        let long = "x".repeat(MOST_OF_AN_ENCODING + 1);
+        for (encoding, stays) in [(&long[1..], true), (&long, false)] {
+            let whole = headers(&[(ETAG, "\"a\""), (CONTENT_ENCODING, encoding)]);
+            assert_eq!(partial.start(Some((StatusCode::OK, &whole))), Ok(Start::At(0)));
+            assert_eq!(partial.stays(), stays);
+        }
+    }
+
+    #[test]
     fn only_what_tells_equal_bytes_is_a_validator() {
         const OLD: &str = "Sun, 09 Sep 2001 01:46:40 GMT";
         const LATER: &str = "Sun, 09 Sep 2001 01:47:40 GMT";
@@ -480,7 +549,7 @@ mod tests {
         assert!(error.contains("f.part is there, and no "), "{error}");
         assert_eq!(std::fs::read(&part).expect("a file"), b"of somebody else");
         // One of this program, killed while it had no validator, is begun anew.
-        let note = Note { url: "https://a/f".to_owned(), validator: None };
+        let note = Note { url: "https://a/f".to_owned(), validator: None, encoding: None };
         let note = serde_json::to_vec(&note).expect("JSON");
         std::fs::write(dir.path().join("f.part.json"), note).expect("a note");
         let (begun, file) =

@@ -245,6 +245,14 @@ impl Transfer {
                 let error = FetchError::status(status.as_u16());
                 return Err(cannot(&at.path, &error.to_string()));
             }
+            // RFC 9110 sections 15.3.5 and 15.3.6: an empty file would be another answer.
+            let without_content = [StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT];
+            if let Some((status, _)) = head
+                && without_content.contains(&status)
+            {
+                let why = format!("status {} says that there is no content", status.as_u16());
+                return Err(cannot(&at.path, &why));
+            }
             match output.begin(head).await.map_err(|why| cannot(&at.path, &why))? {
                 Start::At(_) => return Ok(Some(Found { answer, elsewhere })),
                 Start::Whole => return Ok(None),

@@ -253,6 +253,81 @@ fn an_answer_that_contradicts_itself_continues_nothing() {
     }
 }
 
+/// RFC 9112 section 6.1 and RFC 9110 section 15.3.5: what is no file as it is takes no file's place.
+fn an_answer_that_is_no_file_as_it_is_replaces_none() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("f");
+    std::fs::write(&file, "precious").expect("a file");
+    let coded = |coding: &str| {
+        let chunks = "3\r\nabc\r\n0\r\n\r\n";
+        format!("HTTP/1.1 200 OK\r\ntransfer-encoding: {coding}\r\n\r\n{chunks}")
+    };
+    let old = coded("chunked").replace("HTTP/1.1", "HTTP/1.0");
+    let coding = "another transfer-encoding";
+    for (answer, reason) in [
+        (coded("gzip"), coding),
+        (coded("gzip, chunked"), coding),
+        (coded("gzip\r\ntransfer-encoding: chunked"), coding),
+        (coded("chunked, identity"), coding),
+        (old, "transfer-encoding"),
+        ("HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n".to_owned(), "no content"),
+        (answer("205 Reset Content", "", ""), "no content"),
+    ] {
+        let server = Scripted::start(&[&answer]);
+        let said = get(dir.path(), &[&server.url("/f")]);
+        assert_eq!((said.code, said.stderr.lines().count()), (Some(1), 1), "{}", said.stderr);
+        assert!(said.stderr.contains(reason), "{answer}: {}", said.stderr);
+        assert_eq!(std::fs::read_to_string(&file).expect("a file"), "precious");
+        assert_eq!(names(dir.path()), ["f"]);
+    }
+    let server = Scripted::start(&[&coded("Chunked")]);
+    let said = get(dir.path(), &[&server.url("/f")]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), "abc");
+}
+
+/// RFC 9112 section 9.3.1: a server may close a connection that it kept while a request is on its
+/// way. One that ends before its first answer is no such connection.
+fn a_request_on_a_kept_connection_that_ends_is_made_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (first, code, connections) in [("abc", 0, 2), ("", 1, 2)] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        let counted = Arc::new(Mutex::new(0));
+        let count = counted.clone();
+        thread::spawn(move || {
+            while let Ok((mut stream, _)) = listener.accept() {
+                let mut count = count.lock().expect("no panic");
+                *count += 1;
+                let mut lines = BufReader::with_capacity(1, stream.try_clone().expect("a socket"));
+                let mut hear = || {
+                    let mut line = String::new();
+                    while lines.read_line(&mut line).is_ok_and(|length| length > 2) {}
+                };
+                hear();
+                if first.is_empty() {
+                    continue;
+                }
+                let length = first.len();
+                let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{first}");
+                stream.write_all(answer.as_bytes()).expect("an answer");
+                if *count == 1 {
+                    // What is not read of the second request makes a reset of the end.
+                    let mut byte = [0];
+                    std::io::Read::read_exact(&mut stream, &mut byte).expect("a request");
+                }
+            }
+        });
+        let urls = ["f", "g"].map(|name| format!("tcp://{address}/{name}"));
+        let said = get(dir.path(), &[&urls[0], &urls[1]]);
+        assert_eq!(said.code, Some(code), "{}", said.stderr);
+        assert_eq!(*counted.lock().expect("no panic"), connections, "{}", said.stderr);
+        if code == 0 {
+            assert_eq!(std::fs::read_to_string(dir.path().join("g")).expect("a file"), "abc");
+        }
+    }
+}
+
 fn a_server_that_comes_late_is_tried_again() {
     let dir = tempfile::tempdir().expect("a directory");
     // A port on which nobody listens for now.
@@ -295,6 +370,8 @@ fullpipe_testkit::tests! {
         a_part_is_continued_over_http_3,
         a_part_that_has_no_room_says_so_and_is_continued,
         an_answer_that_contradicts_itself_continues_nothing,
+        an_answer_that_is_no_file_as_it_is_replaces_none,
+        a_request_on_a_kept_connection_that_ends_is_made_again,
         a_server_that_comes_late_is_tried_again,
         switches_that_fit_nothing_are_bad_input;
 }

@@ -24,11 +24,20 @@ pub(super) struct Note {
 
 impl Note {
     /// The note at this place, if there is one of this program.
-    pub(super) fn read(path: &Path) -> Option<Self> {
+    ///
+    /// # Errors
+    /// Something is there that is no regular file, as a FIFO, which would be waited for.
+    pub(super) fn read(path: &Path) -> io::Result<Option<Self>> {
+        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+        let Ok(file) = File::options().read(true).custom_flags(flags.bits()).open(path) else {
+            return Ok(None);
+        };
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other(format!("{} is no regular file", path.display())));
+        }
         let mut text = String::new();
-        let options = File::options().read(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path);
-        options.ok()?.take(MOST_OF_A_NOTE).read_to_string(&mut text).ok()?;
-        serde_json::from_str(&text).ok()
+        let read = file.take(MOST_OF_A_NOTE).read_to_string(&mut text);
+        Ok(read.ok().and_then(|_| serde_json::from_str(&text).ok()))
     }
 
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {

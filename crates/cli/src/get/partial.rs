@@ -74,7 +74,7 @@ impl Partial {
     ) -> io::Result<(Self, File)> {
         let (part, note) = (beside(path, PART), beside(path, NOTE));
         let (mut file, lock) = locked(&part)?;
-        let known = Note::read(&note);
+        let known = Note::read(&note)?;
         if known.is_none() && file.metadata()?.len() > 0 {
             return Err(io::Error::other(format!(
                 "{} is there, and no {} says of which URL it is; move it away",
@@ -380,6 +380,21 @@ mod tests {
         let (part, file) =
             Partial::open(&dir.path().join("f"), "https://b/f", None).expect("a part");
         assert_eq!((part.fields().len(), file.metadata().expect("a file").len()), (0, 0));
+    }
+
+    #[test]
+    fn a_note_that_is_a_fifo_is_refused() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let owner = nix::sys::stat::Mode::S_IRWXU;
+        nix::unistd::mkfifo(&dir.path().join("f.part.json"), owner).expect("a FIFO");
+        let (done, opened) = std::sync::mpsc::channel();
+        let path = dir.path().join("f");
+        std::thread::spawn(move || {
+            let opened = Partial::open(&path, "https://a/f", None);
+            done.send(opened.map(drop).map_err(|error| error.to_string()))
+        });
+        let opened = opened.recv_timeout(Duration::from_secs(10)).expect("it does not block");
+        assert!(opened.expect_err("no note").ends_with("f.part.json is no regular file"));
     }
 
     #[test]

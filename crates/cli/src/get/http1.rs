@@ -13,7 +13,7 @@ use hyper::body::{Body, Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::{HeaderMap, Request, Response, header};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -26,6 +26,8 @@ use crate::tun::algorithm;
 
 /// The longest time for the end of a connection to arrive before it is reset.
 const GOODBYE: Duration = Duration::from_secs(1);
+/// Bytes after which a connection lets others run: of digits, a few milliseconds.
+const TURN: usize = 256 << 10;
 /// Connections at one time of our TCP.
 const CONNECTIONS: usize = 1024;
 
@@ -101,13 +103,63 @@ async fn begin<S>(stream: S) -> io::Result<SendRequest<Empty<Bytes>>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (requests, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    let stream = TokioIo::new(Paced { stream, read: 0 });
+    let (requests, connection) = handshake(stream).await.map_err(io::Error::other)?;
     tokio::spawn(async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "the end of a connection");
         }
     });
     Ok(requests)
+}
+
+/// A stream that lets others run after so many bytes. A server can send what is never a piece of a
+/// body, as the digits of a chunk's size without end: hyper reads on while something comes, and
+/// neither timers nor signals would be looked at.
+struct Paced<S> {
+    stream: S,
+    /// Bytes since the others ran.
+    read: usize,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.read >= TURN {
+            this.read = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let before = into.filled().len();
+        let outcome = Pin::new(&mut this.stream).poll_read(cx, into);
+        match outcome {
+            Poll::Pending => this.read = 0,
+            Poll::Ready(_) => this.read += into.filled().len() - before,
+        }
+        outcome
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        from: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, from)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
 }
 
 /// A server that is asked for one file after the other.

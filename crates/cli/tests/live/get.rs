@@ -1,14 +1,15 @@
 //! Requests of `fullpipe get` beyond those for a whole file, and the addresses that it asks.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::common::{Running, Said, fullpipe, names, run, serve};
-use fullpipe_testkit::line_of;
+use fullpipe_testkit::{line_of, until_some};
 
 /// A server of HTTP/1.1 that gives answers one after the other, each to a connection of its own.
 struct Scripted {
@@ -348,6 +349,26 @@ fn a_server_that_comes_late_is_tried_again() {
     assert_eq!(std::fs::read_to_string(dir.path().join("here")).expect("a file"), "late");
 }
 
+fn the_size_of_a_chunk_that_never_ends_is_a_stall() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let url = format!("tcp://{}/f", listener.local_addr().expect("an address"));
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        // No answer comes before its request.
+        let _request = stream.read(&mut [0; 4096]).expect("a request");
+        let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        stream.write_all(head).expect("a head");
+        while stream.write_all(&[b'0'; 65_536]).is_ok() {}
+    });
+    let mut command = fullpipe(dir.path(), &["get", &url, "--stall-timeout", "1s"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut client = Running(command.spawn().expect("the command starts"));
+    let ended = until_some("it ends", || client.0.try_wait().expect("a child"));
+    assert_eq!(ended.code(), Some(1));
+    assert!(names(dir.path()).is_empty());
+}
+
 fn switches_that_fit_nothing_are_bad_input() {
     let dir = tempfile::tempdir().expect("a directory");
     for (args, reason) in [
@@ -373,5 +394,6 @@ fullpipe_testkit::tests! {
         an_answer_that_is_no_file_as_it_is_replaces_none,
         a_request_on_a_kept_connection_that_ends_is_made_again,
         a_server_that_comes_late_is_tried_again,
+        the_size_of_a_chunk_that_never_ends_is_a_stall,
         switches_that_fit_nothing_are_bad_input;
 }

@@ -21,6 +21,9 @@ const BACKLOG: usize = 256;
 const OWN_BYTES: u64 = 256 << 10;
 /// Requests are small.
 const RECEIVE_BUFFER: usize = 64 << 10;
+/// Bytes that wait in the kernel before more is written to a connection of its TCP. Its send buffer,
+/// which grows to megabytes, would else be full of what a client never reads.
+const WAITING_BYTES: u32 = 256 << 10;
 /// Pause after the system gave no connection, for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -124,6 +127,9 @@ async fn accept(listener: TcpListener, server: Arc<Server>) {
             Ok((stream, peer)) => {
                 // Answers leave in large writes.
                 let _ = stream.set_nodelay(true);
+                // What has no such option has a buffer that is bounded in any case.
+                #[cfg(target_os = "linux")]
+                let _ = socket2::SockRef::from(&stream).set_tcp_notsent_lowat(WAITING_BYTES);
                 let own = stream.into_std();
                 server.converse_apart(|| own.and_then(TcpStream::from_std), peer);
             }

@@ -20,6 +20,7 @@ mod interop;
 mod interrupt;
 mod judge;
 mod kernel;
+mod lines;
 mod link;
 mod live;
 mod log;
@@ -52,6 +53,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use failure::Failure;
+use log::Log;
 
 /// One BBR congestion control for every transport, and the lab that proves it.
 #[derive(Parser)]
@@ -109,7 +111,7 @@ pub fn main_with(custom: &[&'static CustomAlgorithm]) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return answer_usage(&error),
     };
-    start_log(&cli.command);
+    let log = start_log(&cli.command);
     let outcome = match cli.command {
         Command::Clean(args) => clean::run(&args),
         Command::Compare(args) => compare::run(&args),
@@ -133,13 +135,15 @@ pub fn main_with(custom: &[&'static CustomAlgorithm]) -> ExitCode {
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     };
-    match outcome {
+    let exit_code = match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            say(&format!("error: {}", shortened(&failure.to_string(), MOST_OF_A_LINE)));
+            log.say(&format!("error: {}", shortened(&failure.to_string(), MOST_OF_A_LINE)));
             failure.exit_code()
         }
-    }
+    };
+    log.finish();
+    exit_code
 }
 
 /// All arguments of this command, for what is generated from them.
@@ -149,7 +153,7 @@ fn command() -> clap::Command {
 
 /// Logs on stderr, so that stdout is for results alone. A server's requests are its output; a
 /// client has a progress bar there, which only trouble may disturb.
-fn start_log(command: &Command) {
+fn start_log(command: &Command) -> Log {
     let default = match command {
         Command::Serve(_) => "warn,fullpipe=info,fullpipe_files=info",
         _ => "warn",
@@ -158,11 +162,13 @@ fn start_log(command: &Command) {
     let filter = asked.unwrap_or_else(|| default.parse().expect("it was written here"));
     // Without colours: whatever else is no plain text on a line came from a peer, and the writer
     // escapes it.
+    let log = Log::start(matches!(command, Command::Serve(_) | Command::Proxy(_)));
     let lines = tracing_subscriber::fmt::layer()
         .with_target(false)
         .with_ansi(false)
-        .with_writer(|| log::Escaping(stderr()));
+        .with_writer(log.writer());
     tracing_subscriber::registry().with(filter).with(lines).init();
+    log
 }
 
 /// The RTT that a handshake assumes before one was measured. The first probe timeout is three times

@@ -1,6 +1,78 @@
 //! The log on stderr: one line an event, whatever a peer managed to get into it.
 
-use std::io::{self, Write};
+use std::io::{self, Write, stderr};
+use std::time::SystemTime;
+
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
+
+use crate::lines::{Lines, Sink};
+
+/// The log on its way to stderr.
+pub(crate) enum Log {
+    /// Written where an event is, so that it is in order with what else is on stderr.
+    AtOnce,
+    /// Written by a thread of its own, so that a reader that takes nothing stops no server.
+    Apart(Lines),
+}
+
+impl Log {
+    /// The log of a program that goes on whoever reads it, or of one that does not.
+    pub(crate) fn start(goes_on: bool) -> Self {
+        let lines = goes_on.then(|| Lines::start("log", Stderr));
+        // Without a thread for it the program will hardly have its own ones, and says so.
+        lines.and_then(Result::ok).map_or(Self::AtOnce, Self::Apart)
+    }
+
+    pub(crate) fn writer(&self) -> BoxMakeWriter {
+        match self {
+            Self::AtOnce => BoxMakeWriter::new(|| Escaping(stderr())),
+            Self::Apart(lines) => {
+                let queue = lines.queue();
+                BoxMakeWriter::new(move || Escaping(queue.clone()))
+            }
+        }
+    }
+
+    /// The last line of the program, behind all others.
+    pub(crate) fn say(&self, line: &str) {
+        match self {
+            Self::AtOnce => crate::say(line),
+            Self::Apart(lines) => lines.queue().push(format!("{line}\n").into_bytes().into()),
+        }
+    }
+
+    /// Waits until all is written, but not for a reader that takes nothing.
+    pub(crate) fn finish(&self) {
+        if let Self::Apart(lines) = self {
+            // Whoever could be told that something is missing is not reading.
+            let _ = lines.finish();
+        }
+    }
+}
+
+struct Stderr;
+
+impl Write for Stderr {
+    fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+        stderr().write(lines)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        stderr().flush()
+    }
+}
+
+impl Sink for Stderr {
+    /// There is no other place to say it.
+    fn failed(&mut self, _error: &io::Error) {}
+
+    fn left_out(&mut self, lines: u64) {
+        let now = humantime::format_rfc3339_micros(SystemTime::now());
+        crate::say(&format!(
+            "{now}  WARN lines of the log were left out: too many wait lines={lines}"
+        ));
+    }
+}
 
 /// Escapes control characters, all but the line break at the end of an event, which the subscriber
 /// writes as one.

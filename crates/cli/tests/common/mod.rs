@@ -72,7 +72,8 @@ pub fn serve_logging(dir: &Path, log: &Path, args: &[&str]) -> Serve {
     serve_with(dir, args, std::fs::File::create(log).expect("a file").into())
 }
 
-fn serve_with(dir: &Path, args: &[&str], log: Stdio) -> Serve {
+/// The same with its log there.
+pub fn serve_with(dir: &Path, args: &[&str], log: Stdio) -> Serve {
     let mut command = fullpipe(dir, &["serve", ".", "--listen", "127.0.0.1:0"]);
     let child = command.args(args).stdout(Stdio::piped()).stderr(log).spawn();
     let mut process = Running(child.expect("the command starts"));

@@ -1,6 +1,8 @@
 //! Running and watching `fullpipe serve`, and what `fullpipe get` can be asked for beyond one file.
 
-use std::io::Read;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -8,10 +10,17 @@ use std::time::{Duration, Instant};
 use fullpipe_testkit::{line_of, until_some};
 
 use crate::common::{
-    Running, Serve, certificate, fullpipe, names, run, scrape, serve, serve_logging, sha256, text,
-    write_file,
+    Running, Serve, certificate, fullpipe, names, run, scrape, serve, serve_logging, serve_with,
+    sha256, text, write_file,
 };
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::Signal;
+
+/// The address of the kernel's TCP in the line that announces a server.
+fn tcp(line: &str) -> SocketAddr {
+    let address = line.split("tcp://").nth(1).and_then(|rest| rest.split(' ').next());
+    address.and_then(|address| address.parse().ok()).expect(line)
+}
 
 /// A directory to serve, with files of these sizes that are named after them.
 fn www(sizes: &[usize]) -> tempfile::TempDir {
@@ -78,6 +87,36 @@ fn sigterm_waits_no_longer_than_it_should_and_a_second_signal_ends_it_at_once() 
         std::io::copy(slow.0.stdout.as_mut().expect("a pipe"), &mut std::io::sink()).expect("text");
         assert_eq!(slow.end().code(), Some(1), "half a file is a failure");
     }
+}
+
+fn a_reader_of_the_log_that_takes_nothing_stops_no_server() {
+    const REQUESTS: usize = 300;
+    let dir = www(&[1000]);
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    // The least: twenty lines fill it.
+    fcntl(writer.as_fd(), FcntlArg::F_SETPIPE_SZ(4096)).expect("a size");
+    let log = Stdio::from(OwnedFd::from(writer));
+    let mut server = serve_with(dir.path(), &["--tcp", "127.0.0.1:0"], log);
+    let mut stream = TcpStream::connect(tcp(&server.line)).expect("a listener");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
+    for number in 0..REQUESTS {
+        stream.write_all(b"GET /1000 HTTP/1.1\r\nhost: x\r\n\r\n").expect("a request");
+        let mut all = 0;
+        while all < 1000 {
+            let bytes = stream.read(&mut [0; 4096]).unwrap_or(0);
+            assert!(bytes > 0, "no answer to request {number}");
+            all += bytes;
+        }
+    }
+    assert_eq!(get(dir.path(), &server, "/1000", &[]).stdout.len(), 1000);
+    drop(stream);
+    let begun = Instant::now();
+    server.process.signal(Signal::SIGTERM);
+    assert_eq!(server.process.end().code(), Some(0));
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    let mut text = String::new();
+    reader.read_to_string(&mut text).expect("text");
+    assert!(text.contains("GET /1000"), "{text}");
 }
 
 fn sighup_reads_the_certificate_again() {
@@ -343,6 +382,7 @@ fn a_file_that_is_missing_does_not_keep_the_others() {
 
 fullpipe_testkit::tests! {
     [] sigterm_lets_an_answer_end_and_takes_no_new_client,
+        a_reader_of_the_log_that_takes_nothing_stops_no_server,
         sighup_reads_the_certificate_again,
         the_access_log_has_a_line_of_json_for_each_request_and_is_opened_again,
         the_counters_of_prometheus_count,

@@ -3,11 +3,14 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use fullpipe_files::{OnRequest, RequestRecord, is_plain};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -101,8 +104,17 @@ impl Sink for Log {
     }
 }
 
+/// The file at this place. A FIFO is one as well, if it has a reader: nobody waits for one.
 fn append(path: &Path) -> io::Result<File> {
-    File::options().append(true).create(true).open(path)
+    let nonblocking = OFlag::O_NONBLOCK.bits();
+    let file = File::options().append(true).create(true).custom_flags(nonblocking).open(path);
+    let file = file.map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ENXIO) => io::Error::other("it is a FIFO with no reader"),
+        _ => error,
+    })?;
+    // The thread that writes may wait.
+    fcntl(&file, FcntlArg::F_SETFL(OFlag::O_APPEND))?;
+    Ok(file)
 }
 
 fn line(record: &RequestRecord<'_>) -> Box<[u8]> {

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fullpipe_files::{Server, ServerStats};
+use fullpipe_files::{ClientPlaces, Server, ServerStats};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -19,13 +19,13 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 
 use crate::failure::Failure;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Scrapers at one time; more of them wait.
-const CONNECTIONS: usize = 8;
+/// Scrapers at one time, a quarter of them from one address; further ones are closed, because those
+/// that wait would keep others waiting.
+const CONNECTIONS: usize = 32;
 /// Longest time for the header of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest time for a whole connection.
@@ -57,19 +57,20 @@ impl Metrics {
 }
 
 async fn accept(listener: TcpListener, registry: Arc<Registry>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
-    while let Ok(permit) = room.clone().acquire_owned().await {
-        let stream = match listener.accept().await {
-            Ok((stream, _scraper)) => stream,
+    let places = ClientPlaces::new(CONNECTIONS);
+    loop {
+        let (stream, scraper) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::debug!(%error, "no connection for metrics");
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
         };
+        let Some(place) = places.take(scraper.ip()) else { continue };
         let registry = registry.clone();
         tokio::spawn(async move {
-            let _permit = permit;
+            let _place = place;
             let served = tokio::time::timeout(CONNECTION_TIMEOUT, converse(stream, &registry));
             if let Ok(Err(error)) = served.await {
                 tracing::debug!(%error, "a scraper's connection");

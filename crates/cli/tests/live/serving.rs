@@ -15,6 +15,7 @@ use crate::common::{
 };
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
 
 /// The address of the kernel's TCP in the line that announces a server.
 fn tcp(line: &str) -> SocketAddr {
@@ -191,6 +192,28 @@ fn the_access_log_has_a_line_of_json_for_each_request_and_is_opened_again() {
     let no = fullpipe(dir.path(), &["serve", ".", "--access-log", "none/access"]);
     let said = run(no);
     assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
+}
+
+fn an_access_log_in_a_fifo_needs_a_reader() {
+    let dir = www(&[1000]);
+    let fifo = dir.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR).expect("a FIFO");
+    let mut command = fullpipe(dir.path(), &["serve", ".", "--access-log", text(&fifo)]);
+    command.args(["--listen", "127.0.0.1:0"]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let mut alone = Running(child.expect("the command starts"));
+    let code = until_some("it ends", || alone.0.try_wait().expect("a child")).code();
+    let mut said = String::new();
+    alone.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+    assert_eq!((code, said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("no reader"), "{said}");
+    let options = std::fs::File::options().read(true).write(true).open(&fifo);
+    let mut reader = options.expect("the FIFO");
+    let server = serve(dir.path(), &["--access-log", text(&fifo)]);
+    assert_eq!(get(dir.path(), &server, "/1000", &[]).stdout.len(), 1000);
+    let mut line = [0; 9];
+    reader.read_exact(&mut line).expect("a line");
+    assert_eq!(&line, b"{\"time\":\"");
 }
 
 fn the_counters_of_prometheus_count() {
@@ -383,6 +406,7 @@ fn a_file_that_is_missing_does_not_keep_the_others() {
 fullpipe_testkit::tests! {
     [] sigterm_lets_an_answer_end_and_takes_no_new_client,
         a_reader_of_the_log_that_takes_nothing_stops_no_server,
+        an_access_log_in_a_fifo_needs_a_reader,
         sighup_reads_the_certificate_again,
         the_access_log_has_a_line_of_json_for_each_request_and_is_opened_again,
         the_counters_of_prometheus_count,

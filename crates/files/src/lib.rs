@@ -33,8 +33,8 @@ pub use log::{Escaped, is_plain};
 pub use noq;
 pub use secret::Secret;
 pub use server::{
-    Arrival, Choose, ChooseByName, Limits, OnAccept, OnRequest, RequestRecord, ServeError, Server,
-    ServerOptions, ServerStats,
+    Arrival, Choose, ChooseByName, ClientPlace, ClientPlaces, Limits, OnAccept, OnRequest,
+    RequestRecord, ServeError, Server, ServerOptions, ServerStats,
 };
 pub use tls::{Cipher, Fingerprint, NoFingerprint, ServerTls, TlsError, UnknownCipher, Verify};
 

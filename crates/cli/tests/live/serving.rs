@@ -16,6 +16,7 @@ use crate::common::{
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
+use socket2::{Domain, Socket, Type};
 
 /// The address of the kernel's TCP in the line that announces a server.
 fn tcp(line: &str) -> SocketAddr {
@@ -245,6 +246,26 @@ fn the_counters_of_prometheus_count() {
     assert!(scrape(address, "/").0.contains("404"));
 }
 
+fn half_requests_of_one_address_keep_no_scraper_waiting() {
+    let dir = www(&[1]);
+    let server = serve(dir.path(), &["--metrics", "127.0.0.1:0"]);
+    let address = server.metrics();
+    let half = |_| {
+        let from = SocketAddr::from(([127, 0, 0, 2], 0));
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.bind(&from.into()).expect("an address");
+        socket.connect(&address.into()).expect("a listener");
+        // One that has no place may be closed already.
+        let _ = socket.send(b"GET /metrics HTTP/1.1\r\n");
+        socket
+    };
+    let halves: Vec<Socket> = (0..40).map(half).collect();
+    let begun = Instant::now();
+    assert_eq!(scrape(address, "/metrics").0, "HTTP/1.1 200 OK");
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    drop(halves);
+}
+
 fn the_clients_of_a_network_and_those_of_a_name_have_a_congestion_control_of_their_own() {
     let dir = www(&[1000]);
     let log = |rules: &[&str]| {
@@ -410,6 +431,7 @@ fullpipe_testkit::tests! {
         sighup_reads_the_certificate_again,
         the_access_log_has_a_line_of_json_for_each_request_and_is_opened_again,
         the_counters_of_prometheus_count,
+        half_requests_of_one_address_keep_no_scraper_waiting,
         the_clients_of_a_network_and_those_of_a_name_have_a_congestion_control_of_their_own,
         both_ends_can_be_kept_to_a_cipher,
         each_connection_leaves_a_qlog_at_both_ends,

@@ -184,6 +184,36 @@ impl Places {
     }
 }
 
+/// The places of a listener beside the server's own: one address has a quarter of them at most.
+#[derive(Clone, Debug)]
+pub struct ClientPlaces(Arc<Places>);
+
+/// A client's place, until it is dropped.
+#[derive(Debug)]
+pub struct ClientPlace {
+    places: Arc<Places>,
+    from: Network,
+}
+
+impl ClientPlaces {
+    /// So many in all.
+    pub fn new(most: usize) -> Self {
+        Self(Arc::new(Places { most, per_address: share_of(most), taken: Mutex::default() }))
+    }
+
+    /// A place for a client at this address, if there is one.
+    pub fn take(&self, from: IpAddr) -> Option<ClientPlace> {
+        let from = Network::of(from);
+        self.0.take(from).then(|| ClientPlace { places: self.0.clone(), from })
+    }
+}
+
+impl Drop for ClientPlace {
+    fn drop(&mut self) {
+        self.places.give_back(self.from);
+    }
+}
+
 /// Counts one more, if there may be one more.
 fn take(count: &AtomicUsize, most: usize) -> bool {
     let more = |now: usize| (now < most).then_some(now + 1);
@@ -312,6 +342,17 @@ mod tests {
         assert!(quic("2001:db8:1::1").is_none(), "QUIC is full");
         drop(others);
         assert_eq!(admission.quic.taken().by.len(), 1, "nothing is kept of who is gone");
+    }
+
+    #[test]
+    fn an_address_has_a_quarter_of_the_places_of_another_listener() {
+        let places = ClientPlaces::new(8);
+        let own: Vec<_> = (0..8).map_while(|_| places.take(ADDRESS)).collect();
+        assert_eq!(own.len(), 2);
+        let other = places.take("192.0.2.1".parse().expect("an address"));
+        assert!(other.is_some());
+        drop((own, other));
+        assert!(places.0.taken().by.is_empty(), "nothing is kept of who is gone");
     }
 
     #[test]

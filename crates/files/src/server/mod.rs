@@ -31,6 +31,7 @@ use fullpipe_cc::Algorithm;
 use fullpipe_noq_repairs::{AmplificationLimit, NegotiationTable, server_socket};
 use noq::{AsyncUdpSocket, Connection, Endpoint, Runtime, VarInt};
 
+pub use admission::{ClientPlace, ClientPlaces};
 pub(crate) use answer::{Outcome, give};
 pub use configs::Arrival;
 pub(crate) use connection::Shared;

@@ -6,7 +6,7 @@
 
 use crate::conn::Conn;
 use crate::sampler::{PacketState, RateSample};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, State};
 use crate::units::Instant;
 
 /// A congestion that the transport detected, whatever the number of packets.
@@ -73,6 +73,10 @@ pub trait CongestionControl {
     fn wants_ecn(&self) -> bool {
         true
     }
+    /// True if [`crate::Prr`] governs recoveries in a transport that has it.
+    fn wants_prr(&self) -> bool {
+        false
+    }
     /// Windows that the transport's send buffer should hold. Two: one in flight, and one for what
     /// is written meanwhile.
     fn send_buffer_windows(&self) -> u64 {
@@ -83,6 +87,10 @@ pub trait CongestionControl {
     /// data.
     fn request_probe(&mut self, conn: &Conn, _now: Instant) -> Result<(), NotNow> {
         if conn.in_recovery() { Err(NotNow::Congestion) } else { Ok(()) }
+    }
+    /// The state of [`Self::snapshot`].
+    fn state(&self, conn: &Conn) -> State {
+        self.snapshot(conn).state
     }
     /// All that the algorithm believes; [`Snapshot::of`] has what all share.
     fn snapshot(&self, conn: &Conn) -> Snapshot;

@@ -5,7 +5,6 @@ use core::str::FromStr;
 
 use crate::registry::algorithms;
 use crate::sampler::MAX_TX_IN_FLIGHT;
-use crate::snapshot::StateHook;
 use crate::units::{Duration, Gain, Rate};
 
 /// A congestion control algorithm. Names carry their version: `bbr3`, never `bbr`.
@@ -419,9 +418,6 @@ pub struct Config {
     /// The most that the pacing rate may be, in bytes per second (SO_MAX_PACING_RATE of Linux). A
     /// flow that would not be paced is paced at this. At least 1.
     pub max_pacing_rate: Option<Rate>,
-    /// Called after each change of state, for logs like qlog.
-    #[cfg_attr(feature = "serde", serde(skip))]
-    pub on_state_change: Option<StateHook>,
     /// True if `bbr1` widens its window by the aggregation that it sees in the ACKs, as Linux does
     /// since 5.0; without it, it is the BBR of before, whose window is two BDP. Others ignore it.
     pub bbr1_ack_aggregation: bool,
@@ -481,7 +477,6 @@ impl Config {
             handshake_rtt: None,
             pacing_granularity: CREDIT_TIME,
             max_pacing_rate: None,
-            on_state_change: None,
             bbr1_ack_aggregation: true,
             startup_gains: None,
             bbr3x_without: Amendments::NONE,

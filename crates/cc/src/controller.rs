@@ -9,7 +9,7 @@ use crate::pacer::{BurstLimits, Pacer};
 #[cfg(feature = "careful-resume")]
 use crate::resume::Resume;
 use crate::sampler::{MAX_SIZE, PacketState};
-use crate::snapshot::{Snapshot, State, StateChange, StateHook};
+use crate::snapshot::{Snapshot, State};
 use crate::units::{Instant, Rate};
 
 /// The answer to a transport that wants to send a packet now.
@@ -119,9 +119,6 @@ pub struct Controller {
     /// The most that was delivered in the round trip of a packet, in bytes.
     #[cfg(feature = "careful-resume")]
     most_in_round_trip: u64,
-    hook: Option<StateHook>,
-    /// The state when `hook` was last asked for.
-    last_state: State,
 }
 
 impl Controller {
@@ -131,7 +128,6 @@ impl Controller {
         let algo = Algo::new(algorithm, &mut conn, now, &config);
         let Conn { pacing_rate, send_quantum, .. } = conn;
         let pacer = Pacer::new(now, pacing_rate, send_quantum, burst_limits(&conn));
-        let last_state = each!(&algo, a => a.snapshot(&conn)).state;
         #[cfg(feature = "careful-resume")]
         let resume = config.resume.and_then(|saved| {
             Resume::new(saved, config.max_jump, now + config.resume_within, &conn)
@@ -146,8 +142,6 @@ impl Controller {
             has_saved_failed: config.resume.is_some() && resume.is_none(),
             #[cfg(feature = "careful-resume")]
             most_in_round_trip: 0,
-            hook: config.on_state_change,
-            last_state,
         }
     }
 
@@ -199,6 +193,12 @@ impl Controller {
     /// section 5).
     pub fn wants_ecn(&self) -> bool {
         each!(&self.algo, a => a.wants_ecn())
+    }
+
+    /// True if [`crate::Prr`] (RFC 9937) governs the recoveries of TCP: for `cubic` and `reno`, whose
+    /// window is halved at once, and not for those that have a model of the path.
+    pub fn wants_prr(&self) -> bool {
+        each!(&self.algo, a => a.wants_prr())
     }
 
     /// The size of the transport's send buffer, in windows, with which it never runs empty: Linux's
@@ -332,7 +332,6 @@ impl Controller {
     fn begin_anew(&mut self, algorithm: Algorithm, now: Instant, config: &Config) {
         let mut fresh = Self::new(algorithm, *config, now);
         fresh.conn.sampler.begin_path_after(&self.conn.sampler);
-        fresh.last_state = self.last_state;
         fresh.stop_resuming_after(self);
         *self = fresh;
         self.update_pacer(now);
@@ -404,6 +403,12 @@ impl Controller {
         each!(&mut self.algo, a => a.request_probe(&self.conn, now))
     }
 
+    /// The algorithm's state, for logs like qlog: another one than before a call is a change. A call
+    /// that passes through several shows the last one.
+    pub fn state(&self) -> State {
+        each!(&self.algo, a => a.state(&self.conn))
+    }
+
     /// Every model variable, by the draft's name.
     pub fn snapshot(&self) -> Snapshot {
         each!(&self.algo, a => a.snapshot(&self.conn))
@@ -431,20 +436,6 @@ impl Controller {
     fn update_pacer(&mut self, now: Instant) {
         let conn = &self.conn;
         self.pacer.set_rate(now, conn.pacing_rate, conn.send_quantum, burst_limits(conn));
-        if self.hook.is_some() {
-            self.call_hook(now);
-        }
-    }
-
-    /// Tells whoever asked for it that the state is another one.
-    #[cold]
-    fn call_hook(&mut self, now: Instant) {
-        let snapshot = self.snapshot();
-        let (from, to) = (self.last_state, snapshot.state);
-        if let Some(hook) = self.hook.filter(|_| from != to) {
-            self.last_state = to;
-            (hook.call)(hook.flow, &StateChange { now, from, to, snapshot });
-        }
     }
 }
 

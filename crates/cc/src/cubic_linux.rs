@@ -355,6 +355,10 @@ impl CongestionControl for LinuxCubic {
         self.pace(conn);
     }
 
+    fn wants_prr(&self) -> bool {
+        true
+    }
+
     fn snapshot(&self, conn: &Conn) -> Snapshot {
         let state = if conn.in_recovery() {
             State::Recovery

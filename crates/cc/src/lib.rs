@@ -134,7 +134,7 @@ pub use prr::Prr;
 #[cfg(feature = "careful-resume")]
 pub use resume::{ResumePhase, SavedParameters};
 pub use sampler::{PacketState, RateSample, RttSample};
-pub use snapshot::{BbrSnapshot, Snapshot, State, StateChange, StateHook};
+pub use snapshot::{BbrSnapshot, Snapshot, State};
 
 /// The examples of README.md.
 #[cfg(doctest)]

@@ -102,6 +102,10 @@ impl CongestionControl for Reno {
         self.slow_start.pace(conn);
     }
 
+    fn wants_prr(&self) -> bool {
+        true
+    }
+
     fn snapshot(&self, conn: &Conn) -> Snapshot {
         let ssthresh = self.slow_start.ssthresh();
         let ssthresh = (ssthresh != INFINITE).then_some(ssthresh);

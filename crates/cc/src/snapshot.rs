@@ -2,7 +2,7 @@
 //! nothing else.
 
 use crate::conn::Conn;
-use crate::units::{Duration, Gain, Instant, Rate};
+use crate::units::{Duration, Gain, Rate};
 
 /// The state of an algorithm. BBR's states carry the draft's names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,40 +57,6 @@ impl State {
         }
     }
 }
-
-/// An algorithm went from one state to another.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub struct StateChange {
-    /// The time of the call that led to it.
-    pub now: Instant,
-    /// The state before.
-    pub from: State,
-    /// The state after. A call that passes through several shows the last one.
-    pub to: State,
-    /// All that the algorithm believes after it.
-    pub snapshot: Snapshot,
-}
-
-/// Callback for a change of state: a function, and a number by which the caller tells flows apart.
-/// It is a function and not a closure, because the crate allocates nothing.
-#[derive(Clone, Copy, Debug)]
-pub struct StateHook {
-    /// The flow's number, handed to `call`.
-    pub flow: u64,
-    /// The function. It is called within the call of the transport that changed the state.
-    pub call: fn(flow: u64, change: &StateChange),
-}
-
-impl PartialEq for StateHook {
-    fn eq(&self, other: &Self) -> bool {
-        self.flow == other.flow && core::ptr::fn_addr_eq(self.call, other.call)
-    }
-}
-
-impl Eq for StateHook {}
 
 /// The model of one flow at one moment. Volumes are bytes. What an algorithm does not have, and
 /// what the draft calls infinite, is `None`.

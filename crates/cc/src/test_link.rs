@@ -111,7 +111,7 @@ impl Link {
     }
 
     pub(crate) fn state(&self) -> State {
-        self.cc.snapshot().state
+        self.cc.state()
     }
 
     pub(crate) fn send(&mut self) -> Option<Instant> {

@@ -155,7 +155,7 @@ impl Sender {
                 config.acks.max_delay,
                 overhead,
                 config.is_tcp() || buffer.is_some(),
-                config.is_tcp().then(|| Tcp::new(config.tcp, config.algorithm, now)),
+                config.is_tcp().then(|| Tcp::new(config.tcp, now)),
             ),
             pto_count: 0,
             alarm_at: None,
@@ -582,7 +582,10 @@ impl Sender {
     /// Proportional rate reduction, before the losses of an ACK with this news are counted:
     /// `flight` was in flight before it.
     fn reduce(&mut self, flight: u64, news: &News, losses: Losses) {
-        let Some(tcp) = self.flight.tcp.as_mut().filter(|tcp| tcp.has_prr) else { return };
+        let Some(tcp) = self.flight.tcp.as_mut().filter(|tcp| tcp.has_prr()) else { return };
+        if !self.cc.wants_prr() {
+            return;
+        }
         let (inflight, smss) = (self.cc.inflight(), u64::from(self.payload));
         if !tcp.in_recovery() {
             let is_new = losses.packets > 0;

@@ -1,7 +1,7 @@
 //! TCP's loss recovery above the packets: RACK's reordering window and the tail loss probe
 //! (RFC 8985), the retransmission timeout (RFC 6298, with Linux's minimum).
 
-use fullpipe_cc::{Algorithm, Duration, Instant, Prr};
+use fullpipe_cc::{Duration, Instant, Prr};
 
 use crate::config::{Reordering, TcpConfig};
 use crate::recovery::{Rtt, Wait};
@@ -64,16 +64,13 @@ pub(crate) struct Tcp {
     started: Instant,
     /// The time at which new data was last sent or acknowledged; a probe's delay counts from it.
     advanced: Instant,
-    /// True if PRR governs recoveries.
-    pub(crate) has_prr: bool,
-    /// That of the recovery at hand.
+    /// PRR of the recovery at hand.
     pub(crate) prr: Option<Prr>,
 }
 
 impl Tcp {
-    pub(crate) fn new(config: TcpConfig, algorithm: Algorithm, now: Instant) -> Self {
+    pub(crate) fn new(config: TcpConfig, now: Instant) -> Self {
         Self {
-            has_prr: config.prr && matches!(algorithm, Algorithm::Cubic | Algorithm::Reno),
             prr: None,
             config,
             fack: 0,
@@ -91,6 +88,11 @@ impl Tcp {
 
     pub(crate) fn config(&self) -> &TcpConfig {
         &self.config
+    }
+
+    /// False where the flow is to recover without PRR.
+    pub(crate) const fn has_prr(&self) -> bool {
+        self.config.prr
     }
 
     pub(crate) fn in_recovery(&self) -> bool {
@@ -243,7 +245,7 @@ mod tests {
     fn tcp() -> (Tcp, Rtt) {
         let mut rtt = Rtt::new(MS.times(40));
         rtt.update(Instant::default(), MS.times(40), Duration::ZERO);
-        (Tcp::new(TcpConfig::default(), Algorithm::Bbr3, Instant::default()), rtt)
+        (Tcp::new(TcpConfig::default(), Instant::default()), rtt)
     }
 
     /// RFC 8985 section 6.2, step 4, case by case.

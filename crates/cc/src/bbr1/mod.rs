@@ -288,6 +288,10 @@ impl CongestionControl for Bbr1 {
         self.made_of = None; // two changes may end where they began, and have moved the quantum
     }
 
+    fn state(&self, _: &Conn) -> State {
+        self.state
+    }
+
     fn snapshot(&self, conn: &Conn) -> Snapshot {
         let bbr = BbrSnapshot {
             max_bw: self.max_bw(),

@@ -329,6 +329,10 @@ impl<R: Rules> CongestionControl for Bbr3<R> {
         conn.cwnd = conn.cwnd.max(self.min_pipe_cwnd(conn));
     }
 
+    fn state(&self, _: &Conn) -> State {
+        self.state
+    }
+
     fn snapshot(&self, conn: &Conn) -> Snapshot {
         let volume = |v: u64| (v != INFINITE).then_some(v);
         let time = |d: Duration| (d != Duration::MAX).then_some(d);

@@ -77,7 +77,7 @@ impl Controller {
         if estimate.is_some_and(|estimate| estimate >= target) {
             return BandwidthProbe::Reached;
         }
-        let is_fixed = self.snapshot().state == State::Fixed;
+        let is_fixed = self.state() == State::Fixed;
         if self.conn().srtt().is_none() && !is_fixed {
             return BandwidthProbe::NotNow(NotNow::NoRoundTrip);
         }

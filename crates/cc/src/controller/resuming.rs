@@ -109,7 +109,7 @@ impl Controller {
     #[cfg(feature = "careful-resume")]
     #[cold]
     pub(super) fn resume_after_batch(&mut self, news: &News<'_>) {
-        let state = self.snapshot().state;
+        let state = self.state();
         if let Some(resume) = &mut self.resume {
             let event = resume.event(&self.conn, state, news);
             self.resume_on(news.now, event);
@@ -121,7 +121,7 @@ impl Controller {
     #[cold]
     fn resume_on(&mut self, now: Instant, event: Event) {
         let Some(mut resume) = self.resume else { return };
-        let (before, state) = (resume.phase(), self.snapshot().state);
+        let (before, state) = (resume.phase(), self.state());
         let step = resume.take(&mut self.conn, state, now, event);
         if step.undo == Undo::None && before != resume.phase() {
             each!(&mut self.algo, a => a.on_safe_retreat(&mut self.conn));

@@ -2,7 +2,7 @@
 
 use fullpipe_cc::{
     AckFrequency, Algorithm, Amendment, Amendments, Config, Controller, Duration, Instant,
-    PacketState, Rate, ResumePhase, SavedParameters, SendDecision, State, StateChange, StateHook,
+    PacketState, Rate, ResumePhase, SavedParameters, SendDecision, State,
 };
 
 use crate::test_link::{Link, MS, SMSS};
@@ -317,19 +317,6 @@ fn a_receiver_that_acknowledges_seldom_has_room_at_once() {
         }
         assert!(link.bbr().max_inflight >= room, "{algorithm}");
     }
-}
-
-/// A hook is its function and its flow: either alone makes another one.
-#[test]
-fn a_hook_is_its_function_with_its_flow() {
-    fn one(_: u64, _: &StateChange) {}
-    fn other(flow: u64, _: &StateChange) {
-        std::hint::black_box(flow);
-    }
-    let hook = StateHook { flow: 1, call: one };
-    assert_eq!(hook, StateHook { flow: 1, call: one });
-    assert_ne!(hook, StateHook { flow: 2, ..hook });
-    assert_ne!(hook, StateHook { call: other, ..hook });
 }
 
 /// An amendment is in a set once, however often it is put in.

@@ -1,6 +1,6 @@
 //! An acceptable ACK: window, acknowledged data, losses, congestion control.
 
-use fullpipe_cc::{Algorithm, Duration, Instant, Prr, RttSample};
+use fullpipe_cc::{Duration, Instant, Prr, RttSample};
 
 use super::timers::{TICK, clock_at};
 use super::{Connection, State};
@@ -156,7 +156,7 @@ impl Connection {
         let (inflight, mss) = (self.cc.inflight(), u64::from(self.options.payload()));
         if !self.recovery.is_active() {
             self.prr = None;
-        } else if begins && matches!(self.config.algorithm, Algorithm::Cubic | Algorithm::Reno) {
+        } else if begins && self.cc.wants_prr() {
             self.prr = Some(Prr::new(self.cc.cwnd(), flight, inflight, mss));
         }
         if let Some(prr) = &mut self.prr {

@@ -1,9 +1,7 @@
 //! Wrong calls by a transport: each is rejected or does no harm. Those that do not compile are
 //! shown beside `Controller` and `AckBatch`.
 
-use std::cell::RefCell;
-
-use fullpipe_cc::{AckFrequency, RttSample, StateChange, StateHook};
+use fullpipe_cc::{AckFrequency, RttSample};
 
 use super::{
     Algorithm, Config, Controller, Duration, Instant, Link, MS, Rate, SMSS, START, SendDecision,
@@ -453,29 +451,19 @@ fn a_send_buffer_holds_three_windows_for_bbr_and_two_for_the_others() {
     }
 }
 
-thread_local! {
-    static CHANGES: RefCell<Vec<(u64, State, State, Instant)>> = const { RefCell::new(Vec::new()) };
-}
-
-fn note(flow: u64, change: &StateChange) {
-    assert_eq!(change.to, change.snapshot.state);
-    CHANGES.with_borrow_mut(|c| c.push((flow, change.from, change.to, change.now)));
-}
-
 #[test]
-fn every_change_of_state_is_told_once() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Reno] {
-        CHANGES.with_borrow_mut(Vec::clear);
-        let hook = StateHook { flow: 42, call: note };
-        let config = Config { on_state_change: Some(hook), ..Config::new(1) };
-        let mut link = Link::with(algorithm, 50, MS.times(40), config);
-        link.states = vec![link.state()];
-        link.run(Duration::from_secs(12));
-        let changes = CHANGES.with_borrow(Clone::clone);
-        let told: Vec<State> = changes.iter().map(|(.., to, _)| *to).collect();
-        assert_eq!(told, link.states[1..], "{algorithm}");
-        assert!(!told.is_empty() && changes.iter().all(|(flow, ..)| *flow == 42));
-        assert!(changes.windows(2).all(|w| w[0].2 == w[1].1 && w[0].3 <= w[1].3));
+fn the_state_is_that_of_the_snapshot() {
+    for name in Algorithm::NAMES {
+        let algorithm = name.parse().expect("a name");
+        let (mut link, mut states) = (Link::new(algorithm, 50, MS.times(40)), vec![]);
+        while link.now < START + Duration::from_secs(12) {
+            link.step(&mut || false);
+            assert_eq!(link.cc.state(), link.cc.snapshot().state, "{name}");
+            if states.last() != Some(&link.cc.state()) {
+                states.push(link.cc.state());
+            }
+        }
+        assert!(states.len() > 1, "{name}: {states:?}");
     }
 }
 

@@ -3,7 +3,8 @@
 use core::fmt;
 
 use crate::algo::{CongestionControl, NotNow};
-use crate::config::{AckFrequency, Algorithm, Config};
+use crate::algorithm::Algorithm;
+use crate::config::{AckFrequency, Config};
 use crate::conn::{Conn, MAX_QUANTUM};
 use crate::pacer::{BurstLimits, Pacer};
 #[cfg(feature = "careful-resume")]
@@ -195,8 +196,8 @@ impl Controller {
         each!(&self.algo, a => a.wants_ecn())
     }
 
-    /// True if [`crate::Prr`] (RFC 9937) governs the recoveries of TCP: for `cubic` and `reno`, whose
-    /// window is halved at once, and not for those that have a model of the path.
+    /// True if [`crate::Prr`] (RFC 9937) governs the recoveries of TCP: for `cubic` and `reno`,
+    /// whose window is halved at once, and not for those that have a model of the path.
     pub fn wants_prr(&self) -> bool {
         each!(&self.algo, a => a.wants_prr())
     }
@@ -403,8 +404,8 @@ impl Controller {
         each!(&mut self.algo, a => a.request_probe(&self.conn, now))
     }
 
-    /// The algorithm's state, for logs like qlog: another one than before a call is a change. A call
-    /// that passes through several shows the last one.
+    /// The algorithm's state, for logs like qlog: another one than before a call is a change. A
+    /// call that passes through several shows the last one.
     pub fn state(&self) -> State {
         each!(&self.algo, a => a.state(&self.conn))
     }

@@ -9,7 +9,8 @@ mod serde {
     use serde::de::{Deserialize, Deserializer, Error, Visitor};
     use serde::ser::{Serialize, Serializer};
 
-    use crate::config::{Algorithm, Amendments};
+    use crate::algorithm::Algorithm;
+    use crate::amendments::Amendments;
     use crate::snapshot::State;
 
     impl Serialize for State {
@@ -64,7 +65,7 @@ mod serde {
 mod defmt {
     use defmt::{Format, Formatter, write};
 
-    use crate::config::Algorithm;
+    use crate::algorithm::Algorithm;
     use crate::snapshot::State;
 
     impl Format for State {

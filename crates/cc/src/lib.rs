@@ -59,6 +59,8 @@ extern crate alloc;
 extern crate std;
 
 mod algo;
+mod algorithm;
+mod amendments;
 #[cfg(all(
     test,
     feature = "bbr3",
@@ -116,9 +118,11 @@ mod snapshot;
 mod test_link;
 
 pub use algo::{Congestion, CongestionControl, Marks, NotNow};
+pub use algorithm::{Algorithm, UnknownAlgorithm};
+pub use amendments::{Amendment, Amendments, UnknownAmendment};
 pub use config::{
-    AckFrequency, Algorithm, Amendment, Amendments, CREDIT_TIME, Config, CubicRules, DraftRules,
-    StartupGains, SwiftOptions, Transport, UnknownAlgorithm, UnknownAmendment,
+    AckFrequency, CREDIT_TIME, Config, CubicRules, DraftRules, StartupGains, SwiftOptions,
+    Transport,
 };
 pub use conn::Conn;
 #[cfg(feature = "custom")]

@@ -7,7 +7,8 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use crate::algo::{Congestion, CongestionControl};
-use crate::config::{Algorithm, Config};
+use crate::algorithm::Algorithm;
+use crate::config::Config;
 use crate::conn::Conn;
 use crate::custom::CustomAlgorithm;
 use crate::sampler::{PacketState, RateSample};

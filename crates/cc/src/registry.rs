@@ -3,8 +3,8 @@
 /// Hands the table to a macro, behind the arguments in brackets. In the first block stand the name,
 /// which is that of the feature as well, the variant of [`crate::Algorithm`], which is that of the
 /// controller's as well, and the type. In the second block stand those that
-/// [`crate::Config::cubic`] chooses instead: the feature, the variant of [`crate::Algorithm`], that of
-/// the controller, the type, and the rules.
+/// [`crate::Config::cubic`] chooses instead: the feature, the variant of [`crate::Algorithm`], that
+/// of the controller, the type, and the rules.
 macro_rules! algorithms {
     ($then:ident $(, $($arguments:tt)*)?) => {
         $then! {

@@ -120,8 +120,8 @@ impl Snapshot {
         }
     }
 
-    /// The rate that an application may plan with, as [`crate::Controller::send_rate_estimate`] says, but
-    /// without [`Config::max_pacing_rate`](crate::Config::max_pacing_rate).
+    /// The rate that an application may plan with, as [`crate::Controller::send_rate_estimate`]
+    /// says, but without [`Config::max_pacing_rate`](crate::Config::max_pacing_rate).
     pub fn send_rate_estimate(&self) -> Option<Rate> {
         if self.state == State::Fixed {
             return self.pacing_rate;

@@ -38,9 +38,9 @@ impl<E: ExtraAckedFilter> Aggregation<E> {
 
     /// UpdateACKAggregation().
     ///
-    /// The draft's interval ends when ACKs fall behind BBR.bw. An estimate that is a percent too low
-    /// never explains what arrives, and the excess adds up for as long as data flows: on a BDP of a
-    /// few packets to ten times that. Here ACKs that are ahead by less than
+    /// The draft's interval ends when ACKs fall behind BBR.bw. An estimate that is a percent too
+    /// low never explains what arrives, and the excess adds up for as long as data flows: on a BDP
+    /// of a few packets to ten times that. Here ACKs that are ahead by less than
     /// [`AGGREGATION_MARGIN`] fell behind as well: an ACK after a silence begins an interval, and
     /// so does each of a steady stream. Not in Startup, whose estimate is far below, and where the
     /// excess of several bursts is what makes the window grow; and not while the window is full:

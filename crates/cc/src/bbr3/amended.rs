@@ -10,7 +10,8 @@ use super::params::{
     DEFAULT_CWND_GAIN, FULL_BW_GROWTH, MIN_PIPE_PACKETS, PACING_MARGIN, PROBE_RTT_INTERVAL,
     PROBE_WAIT_BASE,
 };
-use crate::config::{Amendment, Amendments, Config};
+use crate::amendments::{Amendment, Amendments};
+use crate::config::Config;
 use crate::conn::Conn;
 use crate::sampler::RateSample;
 use crate::snapshot::State;
@@ -213,8 +214,8 @@ impl Amend for Amended {
         }
     }
 
-    /// Packets that do not grow with the bandwidth are a larger part of a small flow's window, and a
-    /// queue takes rate from flows by their windows.
+    /// Packets that do not grow with the bandwidth are a larger part of a small flow's window, and
+    /// a queue takes rate from flows by their windows.
     #[inline]
     fn cruise_inflight(&self, smss: u64, bdp: impl Fn(Gain) -> u64) -> u64 {
         if self.acts(Amendment::SmallerCruiseWindow) {
@@ -231,9 +232,10 @@ impl Amend for Amended {
 
     /// UP may end before a plateau of three rounds: the target was in flight, and it made a queue.
     /// On a link that is faster than believed no queue is made, and UP goes on. Either one round
-    /// did not deliver more, and in the last CRUISE nobody else was queueing; or the queue is longer
-    /// than this flow's probe makes it. A flow among many grows by UP's gain in each round, and with
-    /// it only the queue. Where BBR.MinPipeCwnd keeps a queue by itself, a queue says nothing.
+    /// did not deliver more, and in the last CRUISE nobody else was queueing; or the queue is
+    /// longer than this flow's probe makes it. A flow among many grows by UP's gain in each round,
+    /// and with it only the queue. Where BBR.MinPipeCwnd keeps a queue by itself, a queue says
+    /// nothing.
     fn ends_up(&mut self, view: &View<'_>, rs: &RateSample, bdp: u64) -> bool {
         let flight = rs.prior_inflight.saturating_add(view.conn.smss);
         self.has_reached_target |= flight >= UP_TARGET.of(bdp);
@@ -267,9 +269,9 @@ impl Amend for Amended {
         self.bandwidth_of_cruise(view, rs)
     }
 
-    /// The losses of a CRUISE without a queue are the path's own. Few packets say little, and CRUISE
-    /// may have been cut short. Where no queue was ever seen, the buffer may be too short for one,
-    /// and losses without a queue are congestion.
+    /// The losses of a CRUISE without a queue are the path's own. Few packets say little, and
+    /// CRUISE may have been cut short. Where no queue was ever seen, the buffer may be too short
+    /// for one, and losses without a queue are congestion.
     fn begin_refill(&mut self, view: &View<'_>) {
         self.has_reached_target = false;
         self.rounds = 0;

@@ -1,6 +1,6 @@
 //! The amendments of `bbr3x`: without them it is the draft, and each does what it is for.
 
-use crate::config::{Amendment, Amendments};
+use crate::amendments::{Amendment, Amendments};
 use crate::test_link::{Link, MS, TokenBucket};
 use crate::{Algorithm, Config, Duration, State};
 

@@ -20,7 +20,8 @@ impl Bandwidth {
         Self { max: Rate::ZERO, filter: [Rate::ZERO; 2], bw: Rate::ZERO }
     }
 
-    /// UpdateMaxBw(), "Updating the BBR.max_bw Max Filter". A sample without a rate updates nothing.
+    /// UpdateMaxBw(), "Updating the BBR.max_bw Max Filter". A sample without a rate updates
+    /// nothing.
     #[inline]
     pub(super) fn update_max(&mut self, rs: &RateSample) {
         let counts = rs.delivery_rate >= self.max || !rs.is_app_limited;

@@ -1,5 +1,5 @@
-//! Linux's BBRv3 (google/bbr, branch v3), as far as it is another one than the draft: in bytes where
-//! that counts packets (whole packets of them), and with the draft's names.
+//! Linux's BBRv3 (google/bbr, branch v3), as far as it is another one than the draft: in bytes
+//! where that counts packets (whole packets of them), and with the draft's names.
 
 use super::Bbr3;
 use super::aggregation::TwoBuckets;

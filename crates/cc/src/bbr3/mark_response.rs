@@ -69,7 +69,8 @@ pub(crate) trait MarkResponse: Clone + Debug {
     #[inline]
     fn end_ack(&mut self) {}
 
-    /// A bound on the volume in flight beside the model's, infinite for none, else `least` at least.
+    /// A bound on the volume in flight beside the model's, infinite for none, else `least` at
+    /// least.
     #[inline]
     fn most_inflight(&self, _least: u64) -> u64 {
         INFINITE

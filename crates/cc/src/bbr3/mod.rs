@@ -1,5 +1,5 @@
-//! BBR version 3, draft-ietf-ccwg-bbr. What its flavours have apart are their [`Rules`]; a reader of
-//! the files below, and of no other, reads the draft.
+//! BBR version 3, draft-ietf-ccwg-bbr. What its flavours have apart are their [`Rules`]; a reader
+//! of the files below, and of no other, reads the draft.
 //!
 //! BBR keeps two beliefs about the path: how fast it delivers (`max_bw`) and how long it takes
 //! when nobody queues (`min_rtt`). Their product is what must be in flight, no more and no less.

@@ -1,5 +1,5 @@
-//! The model of the path, as each ACK changes it: rounds, bandwidth, round-trip time and aggregation.
-//! Section "Updating Network Path Model Parameters".
+//! The model of the path, as each ACK changes it: rounds, bandwidth, round-trip time and
+//! aggregation. Section "Updating Network Path Model Parameters".
 
 use super::params::{MIN_RTT_FILTER_LEN, PROBE_RTT_INTERVAL};
 use super::{Amend, Bbr3, MarkResponse, Rules, Verdict};

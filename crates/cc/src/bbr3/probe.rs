@@ -61,8 +61,8 @@ impl Probe {
         }
     }
 
-    /// PickProbeWait(), "Design Considerations for Choosing Constant Parameters"; the random number of
-    /// rounds is below `rounds`.
+    /// PickProbeWait(), "Design Considerations for Choosing Constant Parameters"; the random number
+    /// of rounds is below `rounds`.
     pub(super) fn pick_wait(&mut self, base: Duration, rounds: u64) {
         self.rounds_since_up = self.rng.below(rounds) as u32;
         let random = self.rng.below(PROBE_WAIT_RANDOM.as_nanos() + 1);

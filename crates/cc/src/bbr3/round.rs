@@ -46,7 +46,8 @@ mod tests {
     #[test]
     fn a_round_ends_with_a_packet_that_left_after_it_began() {
         let mut round = Round::new();
-        // Bytes delivered when the acknowledged packet left, and now; the round that this ACK is of.
+        // Bytes delivered when the acknowledged packet left, and now; the round that this ACK is
+        // of.
         let acks = [(0, 10, 1), (0, 20, 1), (9, 30, 1), (10, 40, 2), (39, 50, 2), (40, 60, 3)];
         for (prior_delivered, delivered, expected) in acks {
             let before = round.count;

@@ -147,7 +147,8 @@ pub(crate) trait Rules: Clone + Debug + Sized {
     /// REFILL begins.
     fn begin_refill(&mut self, _bw: Rate, _min_rtt: Duration) {}
 
-    /// The last part of AdaptLongTermModel(): what the sample of an ACK says of the long-term bound.
+    /// The last part of AdaptLongTermModel(): what the sample of an ACK says of the long-term
+    /// bound.
     #[inline]
     fn judge_ack(bbr: &mut Bbr3<Self>, conn: &Conn, rs: &RateSample) {
         if bbr.has_longterm_bound() && !bbr.is_sample_too_high(conn, rs) {

@@ -53,8 +53,8 @@ impl<R: Rules> Bbr3<R> {
         self.end_startup(conn);
     }
 
-    /// The queue is full: inflight_longterm begins with what was delivered at the best, and at least
-    /// with the BDP.
+    /// The queue is full: inflight_longterm begins with what was delivered at the best, and at
+    /// least with the BDP.
     pub(super) fn end_startup(&mut self, conn: &Conn) {
         self.full_pipe.fill();
         let bdp = R::bdp_of_startup(self, conn);

@@ -415,8 +415,8 @@ impl Rules for Swift {
         Verdict::Nothing
     }
 
-    /// A probe waits for rounds alone, however small the BDP is: where a flow's share of the path is
-    /// a few packets, it would probe in every few rounds, and so would all the others.
+    /// A probe waits for rounds alone, however small the BDP is: where a flow's share of the path
+    /// is a few packets, it would probe in every few rounds, and so would all the others.
     #[inline]
     fn probes_by_bdp(&self) -> bool {
         self.keeps & kept::PROBE_ROUNDS != 0

@@ -1,6 +1,7 @@
 //! An algorithm at work, in one size and without a table of pointers.
 
-use crate::config::{Algorithm, Config, CubicRules};
+use crate::algorithm::Algorithm;
+use crate::config::{Config, CubicRules};
 use crate::conn::Conn;
 #[cfg(feature = "custom")]
 use crate::custom::{Custom, CustomControl};
@@ -65,8 +66,8 @@ macro_rules! define {
             }
         }
 
-        /// One of this crate's algorithms by itself, for a custom one that does most as it does: what
-        /// it sets in the connection can be changed after each call.
+        /// One of this crate's algorithms by itself, for a custom one that does most as it does:
+        /// what it sets in the connection can be changed after each call.
         #[cfg(feature = "custom")]
         pub fn built_in(
             algorithm: Algorithm,

@@ -118,7 +118,8 @@ impl<R: Rules> Bbr3<R> {
     /// The baseline of the full-pipe estimate goes, which the draft forgets: after a timeout the
     /// window grows from one packet, and rounds that deliver less than those before are no plateau.
     /// Linux (bbr_set_state()) and BBRv1 do so too. Nor do the losses of a timeout end Startup: the
-    /// draft wants fast recovery for that, and Linux TCP_CA_Recovery.
+    /// draft wants fast recovery for that, and Linux TCP_CA_Recovery. SaveStateUponLoss() is for
+    /// the first loss of an episode: a timeout within one keeps what that saved.
     #[cold]
     pub(super) fn enter_rto(&mut self, conn: &mut Conn) {
         self.save_cwnd(conn);
@@ -137,6 +138,7 @@ impl<R: Rules> Bbr3<R> {
     /// losses would cost is little: neither Startup nor UP lowers its rate for a loss.
     pub(super) fn handle_spurious_loss_detection(&mut self, conn: &mut Conn) {
         self.restore_cwnd(conn);
+        // What was no loss ends no Startup.
         self.loss_round.has_loss = false;
         self.loss_round.events = 0;
         if self.undo.state.is_some() {

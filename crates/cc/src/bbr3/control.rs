@@ -141,7 +141,7 @@ impl<R: Rules> Bbr3<R> {
         conn.cwnd = conn.cwnd.max(self.control.prior_cwnd);
     }
 
-    /// SetCwnd(), "cwnd Adjustment Mechanism".
+    /// SetCwnd(), "cwnd Adjustment Mechanism"; bounds of the rules come last.
     #[inline]
     pub(super) fn set_cwnd(&mut self, conn: &mut Conn, rs: &RateSample) {
         self.update_max_inflight(conn);
@@ -183,7 +183,7 @@ impl<R: Rules> Bbr3<R> {
         let cap = match self.state {
             State::ProbeRtt | State::ProbeBwCruise => self.inflight_with_headroom(conn),
             State::Drain => R::bound_of_drain(&self.bounds),
-            // Startup has none.
+            // Startup has none: its end sets the first, and an undo takes that back.
             _ => self.bounds.inflight_longterm,
         };
         let cap = cap.min(self.bounds.inflight_shortterm).max(self.min_pipe_cwnd(conn));

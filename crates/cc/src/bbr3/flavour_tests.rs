@@ -302,8 +302,8 @@ fn linux_takes_no_more_than_100_ms_of_data_for_aggregation() {
     assert_eq!(beside_two_bdp::<Linux>(), 5 * BDP / 2);
 }
 
-/// rate / 1024 s, and 64 KiB halved for each 512 us of min_rtt, in whole packets; two SMSS at least,
-/// 64 KiB at most.
+/// rate / 1024 s, and 64 KiB halved for each 512 us of min_rtt, in whole packets; two SMSS at
+/// least, 64 KiB at most.
 #[test]
 fn linux_sends_larger_quanta_on_shorter_paths() {
     fn quantum<R: Rules>(min_rtt_us: u64, mbit: u64) -> u64 {

@@ -13,7 +13,7 @@ pub(crate) struct FullPipe {
     pub(super) bw: Rate,
     /// BBR.full_bw_count: rounds that did not.
     pub(super) count: u32,
-    /// A round is judged by the first of its samples that can be: none was yet.
+    /// No sample of this round was fit to judge it yet.
     pub(super) awaits_sample: bool,
     /// The round in which Drain began.
     pub(super) drain_start_round: u64,

@@ -110,12 +110,12 @@ impl<A: Amend> Rules for Linux<A> {
         Self::reset_congestion_signals(bbr);
     }
 
-    /// Congestion bounds neither the target that ends Drain
+    /// Congestion does not bound the target that ends Drain.
     fn bw_of_drain(bbr: &Bbr3<Self>) -> Rate {
         bbr.bandwidth.max
     }
 
-    /// nor its window.
+    /// Congestion does not bound Drain's window.
     fn bound_of_drain(_: &Bounds) -> u64 {
         INFINITE
     }
@@ -155,10 +155,11 @@ impl<A: Amend> Rules for Linux<A> {
         bbr.loss_round.reset_signals();
     }
 
-    /// Counts ACKs that report losses (loss_events_in_round), whatever the number of ranges.
+    /// Reports are counted.
     #[inline]
     fn count_lost_packet(_: &mut LossRound, _: &PacketState) {}
 
+    /// loss_events_in_round, whatever the number of ranges.
     #[inline]
     fn count_loss_report(loss_round: &mut LossRound) {
         loss_round.count_event();

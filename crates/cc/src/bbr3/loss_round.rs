@@ -15,9 +15,9 @@ pub(crate) struct LossRound {
     /// BBR.bw_latest and BBR.inflight_latest.
     pub(super) bw_latest: Rate,
     pub(super) inflight_latest: u64,
-    /// BBR.loss_in_round.
+    /// BBR.is_loss_in_round.
     pub(super) has_loss: bool,
-    /// BBR.loss_events_in_round: discontiguous ranges that were lost (Linux: reports of losses).
+    /// Discontiguous ranges that were lost (Linux's loss_events_in_round: reports of losses).
     pub(super) events: u32,
     /// The last packet of the last range.
     last_lost: Option<PacketIndex>,
@@ -39,7 +39,8 @@ impl LossRound {
         }
     }
 
-    /// UpdateLatestDeliverySignals(), near the start of an ACK. Only samples with a rate count.
+    /// UpdateLatestDeliverySignals(), near the start of an ACK. Only samples with a rate count,
+    /// which the draft does not ask: one without says nothing of the path.
     #[inline]
     pub(super) fn update_latest(&mut self, delivered: u64, rs: &RateSample) {
         if rs.delivery_rate > Rate::ZERO {

@@ -47,13 +47,14 @@ pub(crate) trait MarkResponse: Clone + Debug {
         false
     }
 
-    /// inflight_shortterm as the marks of the loss round want it, infinite without any.
+    /// inflight_shortterm as the marks of the loss round want it, infinite without any. They give
+    /// it a first value, if it has none.
     #[inline]
     fn lower_bound<R: Rules>(&self, _: &Conn, _: &mut Bounds) -> u64 {
         INFINITE
     }
 
-    /// A loss round is over, or its signals are reset.
+    /// A loss round is over.
     #[inline]
     fn end_loss_round(&mut self) {}
 

@@ -14,9 +14,9 @@ pub(crate) struct MinRtt {
     pub(super) probe_min_delay: Duration,
     /// BBR.probe_rtt_min_stamp + BBR.ProbeRTTInterval; never before the first sample.
     pub(super) probe_expiry: Instant,
-    /// BBR.probe_rtt_expired: this ACK found that.
+    /// BBR.probe_rtt_expired: that moment was past at the newest ACK.
     pub(super) probe_expired: bool,
-    /// The initial pacing rate is of a measured round trip.
+    /// A round trip is measured, and the initial pacing rate is made of it.
     pub(super) is_measured: bool,
 }
 

@@ -1,5 +1,5 @@
-//! BBR version 3, draft-ietf-ccwg-bbr. What its flavours have apart are their [`Rules`]; a reader
-//! of the files below, and of no other, reads the draft.
+//! BBR version 3, draft-ietf-ccwg-bbr. What its flavours have apart are their [`Rules`]. A reader
+//! of the parts, the steps and the default methods of [`Rules`] reads the draft.
 //!
 //! BBR keeps two beliefs about the path: how fast it delivers (`max_bw`) and how long it takes
 //! when nobody queues (`min_rtt`). Their product is what must be in flight, no more and no less.
@@ -18,10 +18,10 @@
 //!    |   ProbeBW_DOWN <----+   |     below the rate, until there is room
 //!    |        |            |   |
 //!    |        V            |   |
-//!    |   ProbeBW_CRUISE    |   |     at the rate, for two to three seconds
-//!    |        |            |   +---> ProbeRTT    half of a window, after 5 s without
-//!    |        V            |   |        |        a shorter round trip: 200 ms, and back
-//!    |   ProbeBW_REFILL    |   |        |        to CRUISE, or to Startup
+//!    |   ProbeBW_CRUISE    |   |     at the rate, two to three seconds from DOWN on, or 63 rounds
+//!    |        |            |   +---> ProbeRTT    half a BDP, after 5 s without a shorter
+//!    |        V            |   |        |        round trip: 200 ms and a round, and back
+//!    |   ProbeBW_REFILL    |   |        |        to CRUISE, or to Startup if it is not over
 //!    |        |            |   |        |
 //!    |        V            |   |        |
 //!    |   ProbeBW_UP -------+---+        |
@@ -29,13 +29,17 @@
 //!    +----------------------------------+
 //! ```
 //!
+//! DOWN goes on to REFILL at once where the wait is over, and DOWN and CRUISE where a probe that
+//! was cut short as a precaution went well. Too much loss, or too many marks, end Startup and UP.
+//! If these losses were spurious, Startup comes back, or REFILL for UP.
+//!
 //! - `mod.rs`: the parts, and the steps of one ACK in their order.
 //! - The parts: [`round`], [`bandwidth`], [`min_rtt`], [`aggregation`], [`full_pipe`],
 //!   [`loss_round`], [`bounds`], [`undo`], [`probe`].
 //! - [`model`]: what each ACK does to them. [`startup`]: Startup and Drain. [`probe_bw`]: the cycle
 //!   of ProbeBW. [`probe_rtt`]: ProbeRTT and the restart from idle.
 //! - [`congestion`]: what losses do to the model, and how that is undone.
-//! - [`control`]: from the model to pacing rate, quantum and window.
+//! - [`control`]: from the model to pacing rate, quantum and window. [`params`]: the constants.
 //!
 //! - [`rules`]: what flavours have apart, and the draft's. [`linux`]: Linux's.
 //! - [`amend`]: where `bbr3x` does otherwise; [`amended`]: how. [`mark_response`]: where marks are
@@ -122,10 +126,11 @@ impl From<&RateSample> for TooHigh {
     }
 }
 
-/// The draft's BBR.* variables, by its names. "Infinity" is the largest value of the type.
+/// The draft's BBR.* variables; each part gives their names. "Infinity" is the largest value of the
+/// type.
 ///
 /// OnInit in the draft leaves some of them unset; here every one has its start in [`Bbr3::new`],
-/// and an instant that is not set yet is `None`, never 0: a clock may start anywhere.
+/// and an instant that is not set yet is never 0: a clock may start anywhere.
 #[derive(Clone, Debug)]
 pub(crate) struct Bbr3<R: Rules> {
     state: State,
@@ -235,7 +240,7 @@ impl<R: Rules> Bbr3<R> {
         let has_ended_probe = self.judge_delay(conn, rs);
         self.check_startup_done();
         self.check_drain_done(conn, rs);
-        // The round that this ACK may have ended is not the one after the probe.
+        // A round that this ACK has ended is of the probe: what follows a probe waits for the next.
         if !has_ended_probe {
             self.update_probe_bw_cycle_phase(conn, rs);
         }

@@ -8,7 +8,8 @@ use crate::rng::Rng;
 use crate::test_link::{MS, SMSS};
 use std::vec::Vec;
 
-/// A flow over TCP in CRUISE that believes in this bandwidth and round trip, with packets of `smss`.
+/// A flow over TCP in CRUISE that believes in this bandwidth and round trip, with packets of
+/// `smss`.
 fn path<R: Rules>(smss: u64, bw: u64, min_rtt: Duration) -> (Bbr3<R>, Conn) {
     let (mut bbr, mut conn) = plain::<R>();
     conn.transport = Transport::Tcp;

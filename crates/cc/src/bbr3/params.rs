@@ -1,5 +1,5 @@
-//! The constants of BBRv3 that all flavours share, each with the reason for its value. Those that
-//! flavours have apart are in [`super::rules`].
+//! The draft's constants, each with the reason for its value; those for which a flavour has another
+//! one are in [`super::rules`].
 
 use crate::units::{Duration, Gain};
 

@@ -26,16 +26,16 @@ pub(super) enum AckPhase {
 pub(super) struct Probe {
     /// BBR.ack_phase.
     pub(super) ack_phase: AckPhase,
-    /// BBR.bw_probe_samples: the losses of now may be this probe's.
+    /// BBR.is_bw_probe_sample: the losses of now may be this probe's.
     pub(super) is_sample: bool,
     /// BBR.prev_probe_too_high, and whether the probe was ended as a precaution after such a one.
     pub(super) prev_too_high: bool,
     pub(super) prev_precautionary: bool,
-    /// BBR.bw_probe_up_rounds, BBR.bw_probe_up_acks and BBR.probe_up_cnt, in bytes.
+    /// BBR.bw_probe_up_rounds, BBR.bw_probe_up_acked and BBR.probe_up_acked_per_inc, in bytes.
     pub(super) up_rounds: u32,
     pub(super) up_acked: u64,
     pub(super) up_acked_per_inc: u64,
-    /// BBR.rounds_since_bw_probe.
+    /// BBR.rounds_since_probe_up.
     pub(super) rounds_since_up: u32,
     /// BBR.bw_probe_wait.
     pub(super) wait: Duration,

@@ -40,7 +40,10 @@ impl<R: Rules> Bbr3<R> {
         }
     }
 
-    /// EnterProbeRTT(), "ProbeRTT Logic".
+    /// EnterProbeRTT(), "ProbeRTT Logic", with what CheckProbeRTT() does beside it.
+    ///
+    /// SaveCwnd() comes before the state: behind it, as in the draft and in Linux, it would keep an
+    /// older window that was larger, which nothing bounds in Startup.
     #[cold]
     fn enter_probe_rtt(&mut self, conn: &Conn) {
         if self.is_in_a_probe_bw_state() && self.probe.ack_phase != AckPhase::Init {
@@ -88,6 +91,7 @@ impl<R: Rules> Bbr3<R> {
     fn exit_probe_rtt(&mut self, conn: &mut Conn, now: Instant) {
         let (rules, view) = self.rules_and_view(conn);
         rules.amendments_mut().end_probe_rtt(&view, now);
+        // ProbeRTT's own marks are none of the application's.
         conn.was_application_limited = false;
         self.bounds.reset_short_term();
         if self.full_pipe.reached {

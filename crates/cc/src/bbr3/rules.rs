@@ -135,7 +135,7 @@ pub(crate) trait Rules: Clone + Debug + Sized {
         true
     }
 
-    /// The most rounds by which a wait between probes is shortened by chance, and one.
+    /// The wait between probes is shortened by chance, by fewer rounds than these.
     #[inline]
     fn random_probe_rounds(&self) -> u64 {
         2
@@ -145,7 +145,7 @@ pub(crate) trait Rules: Clone + Debug + Sized {
     fn begin_cruise(_: &mut Bounds) {}
 
     /// REFILL begins.
-    fn begin_refill(&mut self, _bw: Rate, _min_rtt: Duration) {}
+    fn begin_refill(&mut self, _max_bw: Rate, _min_rtt: Duration) {}
 
     /// The last part of AdaptLongTermModel(): what the sample of an ACK says of the long-term
     /// bound.
@@ -156,8 +156,8 @@ pub(crate) trait Rules: Clone + Debug + Sized {
         }
     }
 
-    /// Marks that a response has. Only a lost packet ends a probe in the draft, and so does at once
-    /// an ACK with too many marks.
+    /// An ACK with too many marks ends a probe at once, as a lost packet that crosses the threshold
+    /// does.
     fn judge_marks(bbr: &mut Bbr3<Self>, conn: &Conn, marks: &Marks<'_>, now: Instant) {
         if bbr.rules.marks().is_rate_too_high() && bbr.probe.is_sample {
             bbr.handle_inflight_too_high(conn, marks.sample.into(), now);
@@ -169,13 +169,13 @@ pub(crate) trait Rules: Clone + Debug + Sized {
         bbr.loss_round.reset_signals();
     }
 
-    /// The unit of BBRStartupFullLossCnt: ranges of packets, which a lost one belongs to,
+    /// A packet was lost. BBRStartupFullLossCnt counts ranges of such packets.
     #[inline]
     fn count_lost_packet(loss_round: &mut LossRound, packet: &PacketState) {
         loss_round.count_range(packet.index());
     }
 
-    /// or reports of losses.
+    /// An ACK, or the loss timer, brought losses. BBRStartupFullLossCnt does not count them.
     #[inline]
     fn count_loss_report(_: &mut LossRound) {}
 
@@ -290,8 +290,8 @@ pub(crate) trait Rules: Clone + Debug + Sized {
         conn.sampler.delivered < conn.initial_cwnd
     }
 
-    /// A bound of the window in bytes beside those of the model, infinite for none; a snapshot
-    /// shows it as short-term. `least` is BBR.MinPipeCwnd.
+    /// A bound of the window in bytes beside those of the model, infinite for none, else `least` at
+    /// least; a snapshot shows it as short-term.
     #[inline]
     fn most_inflight(&self, least: u64) -> u64 {
         self.marks().most_inflight(least)

@@ -26,7 +26,7 @@ impl<R: Rules> Bbr3<R> {
     ///
     /// Asked at the end of each loss round: such a round begins at its first loss, so that recovery
     /// has lasted one full round trip by then. "At least 6 ranges" means that the sixth counts.
-    /// Without selective ACKs any loss will do.
+    /// Without selective ACKs any loss will do, at the same time.
     #[inline]
     pub(super) fn check_startup_high_loss(&mut self, conn: &Conn, rs: &RateSample) {
         if self.loss_round.start {

@@ -428,8 +428,8 @@ impl Rules for Swift {
     }
 
     /// The fabric window is the estimated BDP at least, which makes no queue.
-    fn begin_refill(&mut self, bw: Rate, min_rtt: Duration) {
-        self.fabric.size = self.fabric.size.max(self.bdp(bw, min_rtt));
+    fn begin_refill(&mut self, max_bw: Rate, min_rtt: Duration) {
+        self.fabric.size = self.fabric.size.max(self.bdp(max_bw, min_rtt));
     }
 
     /// Bytes that wait in the receiver's host.

@@ -302,8 +302,8 @@ fn up_has_room_for_two_packets_more() {
     assert_eq!(bbr.inflight(&conn, bbr.bandwidth.bw, Gain::ONE), cruising + 2 * SMSS);
 }
 
-/// The plateau of UP is three rounds of UP. The round in which it began is one of REFILL, also where
-/// its first samples were application-limited and a later one could be judged.
+/// The plateau of UP is three rounds of UP. The round in which it began is one of REFILL, also
+/// where its first samples were application-limited and a later one could be judged.
 #[test]
 fn up_is_not_judged_in_the_round_in_which_it_began() {
     fn rounds_without_growth<R: Rules>() -> u32 {
@@ -335,8 +335,8 @@ fn a_restart_from_idle_ends_with_a_delivery() {
     assert_eq!((restarts::<Draft>(), restarts::<Linux>()), ((true, false), (true, false)));
 }
 
-/// A rate of 0 would never end, and a sample without a rate says nothing of the volume that the path
-/// delivers.
+/// A rate of 0 would never end, and a sample without a rate says nothing of the volume that the
+/// path delivers.
 #[test]
 fn what_is_not_known_changes_nothing() {
     let (mut bbr, mut conn) = plain::<Draft>();

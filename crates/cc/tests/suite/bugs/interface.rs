@@ -4,8 +4,8 @@
 use fullpipe_cc::{AckFrequency, RttSample};
 
 use super::{
-    Algorithm, Config, Controller, Duration, Instant, Link, MS, Rate, SMSS, START, SendDecision,
-    State, acknowledge, bbr, controller, lose, send,
+    Algorithm, Config, Controller, Duration, Link, MS, Rate, SMSS, START, SendDecision, State,
+    acknowledge, bbr, controller, lose, send,
 };
 
 const PACED: [Algorithm; 4] = [Algorithm::Bbr3, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Reno];

@@ -79,8 +79,15 @@ impl Lines {
     /// Waits until the lines are written, but not for a reader that takes nothing. True if they
     /// are.
     pub(crate) fn finish(&self) -> bool {
-        self.queue.messages.try_send(Message::End).is_ok()
-            && self.written.recv_timeout(LAST_LINES).is_ok()
+        let begun = Instant::now();
+        while self.queue.messages.try_send(Message::End).is_err() {
+            if begun.elapsed() > LAST_LINES {
+                return false;
+            }
+            // As many lines as there may be wait: a reader that is slow makes room.
+            thread::sleep(Duration::from_millis(10));
+        }
+        self.written.recv_timeout(LAST_LINES.saturating_sub(begun.elapsed())).is_ok()
     }
 }
 
@@ -170,6 +177,10 @@ impl<S: Sink> Writer<S> {
     }
 
     fn write(&mut self, batch: &mut Vec<u8>) {
+        // Writing nothing always works, and says nothing of the lines.
+        if batch.is_empty() {
+            return;
+        }
         let written = self.sink.write_all(batch);
         self.load.bytes.fetch_sub(batch.len(), Ordering::Relaxed);
         batch.clear();
@@ -266,6 +277,28 @@ mod tests {
         assert_eq!(writer.left_out(at(11), false), Some(9));
         load.left_out();
         assert_eq!(writer.left_out(at(12), true), Some(1));
+    }
+
+    /// As many short lines as may wait, and a reader that begins late.
+    #[test]
+    fn the_end_waits_for_a_reader_that_is_slow() {
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        let log = Lines::start("lines", File::from(std::os::fd::OwnedFd::from(writer)));
+        let log = log.expect("a thread");
+        for _ in 0..2 * MOST_WAITING {
+            log.queue.push(of(20));
+        }
+        let reading = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            let mut all = Vec::new();
+            reader.read_to_end(&mut all).map(|_| all)
+        });
+        assert!(log.finish());
+        let left_out = log.queue.load.left_out.load(Ordering::Relaxed) as usize;
+        drop(log);
+        let all = reading.join().expect("no panic").expect("the lines");
+        assert!(all.len() / 20 <= 2 * MOST_WAITING - left_out, "{left_out} were left out");
+        assert!(all.len() / 20 >= MOST_WAITING, "{} lines", all.len() / 20);
     }
 
     #[test]

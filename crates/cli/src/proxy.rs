@@ -272,7 +272,7 @@ async fn accept(
         let (near, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                say(&format!("no connection: {error}"));
+                tracing::warn!("no connection: {error}");
                 sleep(PAUSE).await;
                 continue;
             }

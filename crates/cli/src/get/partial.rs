@@ -73,6 +73,8 @@ impl Partial {
         mode: Option<Permissions>,
     ) -> io::Result<(Self, File)> {
         let (part, note) = (beside(path, PART), beside(path, NOTE));
+        // A note that cannot be read leaves no part behind.
+        Note::read(&note)?;
         let (mut file, lock) = locked(&part)?;
         let known = Note::read(&note)?;
         if known.is_none() && file.metadata()?.len() > 0 {

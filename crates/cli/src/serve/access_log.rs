@@ -109,7 +109,7 @@ fn append(path: &Path) -> io::Result<File> {
     let nonblocking = OFlag::O_NONBLOCK.bits();
     let file = File::options().append(true).create(true).custom_flags(nonblocking).open(path);
     let file = file.map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::ENXIO) => io::Error::other("it is a FIFO with no reader"),
+        Some(Errno::ENXIO) => io::Error::other("it is a FIFO with no reader, or a socket"),
         _ => error,
     })?;
     // The thread that writes may wait.

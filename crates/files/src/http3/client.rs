@@ -156,7 +156,7 @@ async fn ask(
             ClientError::Http3(format!("content-length {value:?} is no length"))
         })?,
     };
-    Ok(Answer { head, stream, end, left })
+    Ok(Answer { head, stream, end, left, in_trailers: false })
 }
 
 /// The response behind any number of interim ones (RFC 9114 section 4.1), but for a server that
@@ -209,6 +209,8 @@ pub(crate) struct Answer {
     end: CloseReason,
     /// Bytes that are still to come, if the server said how many there are.
     left: Option<u64>,
+    /// The body is over, and the end of the stream may be still to come.
+    in_trailers: bool,
 }
 
 impl Answer {
@@ -217,16 +219,12 @@ impl Answer {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, ClientError>> {
-        loop {
+        while !self.in_trailers {
             let received = ready!(self.stream.poll_recv_data(cx));
             let received = received.map_err(|error| self.end.of_stream(error))?;
             let Some(mut data) = received else {
-                // This may be the trailers, and the end of the stream still to come.
-                let end = ready!(self.stream.poll_recv_trailers(cx));
-                end.map_err(|error| self.end.of_stream(error))?;
-                let is_whole = self.left.is_none_or(|left| left == 0);
-                let end = if is_whole { Ok(None) } else { Err(ClientError::Incomplete) };
-                return Poll::Ready(end);
+                self.in_trailers = true;
+                break;
             };
             // It is one piece, so this copies nothing.
             let chunk = data.copy_to_bytes(data.remaining());
@@ -237,6 +235,11 @@ impl Answer {
                 return Poll::Ready(Ok(Some(chunk)));
             }
         }
+        // DATA behind trailers is an error, and no more of the body.
+        let end = ready!(self.stream.poll_recv_trailers(cx));
+        end.map_err(|error| self.end.of_stream(error))?;
+        let is_whole = self.left.is_none_or(|left| left == 0);
+        Poll::Ready(if is_whole { Ok(None) } else { Err(ClientError::Incomplete) })
     }
 }
 

@@ -19,22 +19,23 @@ pub(crate) fn server_of(
     streams: Vec<Vec<u8>>,
     answer: Vec<u8>,
 ) -> (Endpoint, oneshot::Receiver<ConnectionError>) {
-    server_that(streams, answer, true)
+    server_that(streams, answer, End::Fin)
 }
 
-/// The same, but for the end of the answer: a reset comes in its place, once the answer has had
-/// the time to be taken.
-fn endless_server_of(
-    streams: Vec<Vec<u8>>,
-    answer: Vec<u8>,
-) -> (Endpoint, oneshot::Receiver<ConnectionError>) {
-    server_that(streams, answer, false)
+/// The end of an answer.
+#[derive(Clone)]
+enum End {
+    Fin,
+    /// In its place, once the answer has had the time to be taken.
+    Reset,
+    /// Behind these bytes, which come then.
+    FinBehind(Vec<u8>),
 }
 
 fn server_that(
     streams: Vec<Vec<u8>>,
     answer: Vec<u8>,
-    ends: bool,
+    end_of_answer: End,
 ) -> (Endpoint, oneshot::Receiver<ConnectionError>) {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let key = rustls_pki_types::PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
@@ -54,7 +55,7 @@ fn server_that(
     tokio::spawn(async move {
         let incoming = accepting.accept().await.expect("a client");
         let connection = incoming.await.expect("a connection");
-        serve(&connection, &streams, &answer, ends).await;
+        serve(&connection, &streams, &answer, &end_of_answer).await;
         // Few tests ask.
         let _ = ended.send(connection.closed().await);
     });
@@ -62,7 +63,7 @@ fn server_that(
 }
 
 /// The client may be gone at any time, and the test asks the client.
-async fn serve(connection: &Connection, streams: &[Vec<u8>], answer: &[u8], ends: bool) {
+async fn serve(connection: &Connection, streams: &[Vec<u8>], answer: &[u8], end: &End) {
     let mut all = Vec::new();
     for bytes in streams {
         let Ok(mut stream) = connection.open_uni().await else { return };
@@ -74,13 +75,18 @@ async fn serve(connection: &Connection, streams: &[Vec<u8>], answer: &[u8], ends
         let _ = recv.read_to_end(10_000).await;
         if !answer.is_empty() {
             let _ = send.write_all(answer).await;
-            if ends {
-                let _ = send.finish();
-            } else {
+            if !matches!(end, End::Fin) {
                 // Sleeps: a reset overtakes what the client has not read.
                 tokio::time::sleep(Duration::from_millis(300)).await;
-                let _ = send.reset(VarInt::from_u32(0x102));
             }
+            let _ = match end {
+                End::Fin => send.finish(),
+                End::Reset => send.reset(VarInt::from_u32(0x102)),
+                End::FinBehind(rest) => {
+                    let _ = send.write_all(rest).await;
+                    send.finish()
+                }
+            };
         }
         open.push(send);
     }
@@ -193,9 +199,20 @@ async fn a_body_without_the_end_of_its_stream_is_no_file() {
     let (begin, data) = (status("200"), frame(0, b"abc"));
     for last in [frame(0, b""), headers(&[("x", "y")])] {
         let answer = [&begin[..], &data, &last].concat();
-        let (server, _end) = endless_server_of(vec![CONTROL.to_vec()], answer);
+        let (server, _end) = server_that(vec![CONTROL.to_vec()], answer, End::Reset);
         let error = outcome_of(&server).await.expect_err("no end of the stream");
         assert!(matches!(error, ClientError::Reset { code: 0x102 }), "{error}");
+    }
+}
+
+/// Trailers without a body, and DATA that comes when they have been read.
+#[tokio::main]
+async fn data_behind_trailers_is_no_body_however_late_it_comes() {
+    let begin = [status("200"), headers(&[("x", "y")])].concat();
+    let data = frame(0, b"abc");
+    for (answer, end) in [([&begin[..], &data].concat(), End::Fin), (begin, End::FinBehind(data))] {
+        let (server, _end) = server_that(vec![CONTROL.to_vec()], answer, end);
+        outcome_of(&server).await.expect_err("no body");
     }
 }
 
@@ -214,6 +231,7 @@ fullpipe_testkit::tests! {
     [] an_answer_with_a_field_of_a_connection_is_malformed;
     [] a_body_ends_with_its_stream_and_not_with_an_empty_frame;
     [] a_body_without_the_end_of_its_stream_is_no_file;
+    [] data_behind_trailers_is_no_body_however_late_it_comes;
     [] data_that_is_cut_off_is_no_file;
     [] a_server_that_says_too_much_gets_no_more_memory;
     [] interim_answers_are_none;

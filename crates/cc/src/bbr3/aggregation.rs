@@ -74,7 +74,7 @@ impl<E: ExtraAckedFilter> Aggregation<E> {
 
 /// The filter of the maximum of extra_acked.
 pub(crate) trait ExtraAckedFilter: Clone + Debug + Default {
-    /// What the estimate explains beside its BDP.
+    /// Volumes up to this multiple of the expected one are explained by the estimate.
     const MARGIN: Gain;
 
     /// A round begins.

@@ -251,7 +251,7 @@ impl Amend for Amended {
         self.has_reached_target && (ends_at_target || ends_in_queue)
     }
 
-    /// What it sees is counted anew.
+    /// Losses, deliveries and round trips are counted anew.
     fn begin_cruise(&mut self, view: &View<'_>) {
         self.least_rtt = Duration::MAX;
         self.rounds = 0;

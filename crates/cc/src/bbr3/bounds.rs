@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(bounds.inflight_longterm, 40);
     }
 
-    /// What is higher now stays.
+    /// A bound that is higher now stays.
     #[test]
     fn an_undo_raises_each_bound_by_itself() {
         let rate = Rate::from_bytes_per_sec;

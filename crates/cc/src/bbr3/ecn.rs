@@ -25,7 +25,7 @@ use crate::units::{Duration, Gain, mul_div};
 
 /// The unit of Linux's arithmetic.
 const ECN_UNIT: u32 = 256;
-/// How much of a round's share of marks goes into alpha, 1/16 as DCTCP has it, in ECN_UNIT.
+/// The part of a round's share of marks that goes into alpha, 1/16 as DCTCP has it, in ECN_UNIT.
 const ECN_ALPHA_GAIN: u32 = ECN_UNIT / 16;
 /// The part of alpha by which inflight_shortterm is cut, 1/3, in ECN_UNIT.
 const ECN_FACTOR: u32 = ECN_UNIT / 3;

@@ -21,8 +21,8 @@ use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::Gain;
 
-/// What a marked round trip leaves of the window in a classic queue: CUBIC's factor (RFC 9438
-/// section 4.6).
+/// The part of the window that a marked round trip leaves in a classic queue: CUBIC's factor (RFC
+/// 9438 section 4.6).
 const CLASSIC_BETA: Gain = Gain::percent(70);
 
 #[derive(Clone, Debug)]

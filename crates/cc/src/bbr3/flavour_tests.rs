@@ -32,7 +32,7 @@ pub(super) fn plain<R: Rules>() -> (Bbr3<R>, Conn) {
     cruising(&Config::new(1))
 }
 
-/// What follows from the model, without an ACK.
+/// The control parameters follow the model, without an ACK.
 pub(super) fn make_control_parameters<R: Rules>(bbr: &mut Bbr3<R>, conn: &mut Conn) {
     bbr.set_pacing_rate(conn);
     bbr.set_send_quantum(conn);

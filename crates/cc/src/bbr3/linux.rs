@@ -18,7 +18,7 @@ use crate::conn::{Conn, INFINITE, MAX_QUANTUM};
 use crate::sampler::{PacketState, RateSample};
 use crate::units::{Duration, Gain, Instant, Rate};
 
-/// What aggregation may explain at most, in time at the estimated bandwidth.
+/// The most that aggregation may explain, in time at the estimated bandwidth.
 const EXTRA_ACKED_TIME: Duration = Duration::from_millis(100);
 /// The part of the quantum that min_rtt gives halves with each of these.
 const QUANTUM_HALVING: Duration = Duration::from_nanos(512_000);

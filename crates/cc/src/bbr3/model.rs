@@ -47,7 +47,7 @@ impl<R: Rules> Bbr3<R> {
         self.aggregation.update(conn, rs, bw, &self.round, reached);
     }
 
-    /// What delays say of the state. True if they have ended a probe.
+    /// Delays judge the state. True if they have ended a probe.
     #[inline]
     pub(super) fn judge_delay(&mut self, conn: &Conn, rs: &RateSample) -> bool {
         let (rules, view) = self.rules_and_view(conn);

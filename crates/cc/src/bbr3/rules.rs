@@ -47,7 +47,7 @@ pub(crate) trait Rules: Clone + Debug + Sized {
     type ExtraAcked: ExtraAckedFilter;
     /// The response to marks.
     type Marks: MarkResponse;
-    /// What is done otherwise than the draft to measured ends.
+    /// The amendments, none for most flavours.
     type Amendments: Amend;
 
     /// The state at the start.
@@ -86,7 +86,7 @@ pub(crate) trait Rules: Clone + Debug + Sized {
         rs
     }
 
-    /// What the delays of an ACK say of the state, before the state machine looks at it.
+    /// The delays of an ACK judge the state, before the state machine looks at it.
     #[inline]
     fn judge_delay(&mut self, _view: &View<'_>, _rs: &RateSample) -> Verdict {
         Verdict::Nothing
@@ -205,7 +205,7 @@ pub(crate) trait Rules: Clone + Debug + Sized {
         bbr.bandwidth.bw
     }
 
-    /// What the window has for aggregation.
+    /// The part of the window that is for aggregation.
     #[inline]
     fn extra_acked(bbr: &Bbr3<Self>, _: &Conn) -> u64 {
         bbr.aggregation.extra_acked
@@ -298,7 +298,7 @@ pub(crate) trait Rules: Clone + Debug + Sized {
     }
 }
 
-/// What a rule says of the state.
+/// The judgement of a rule on the state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     Nothing,

@@ -123,7 +123,7 @@ static inline void note_calm(struct bbr3 *b, uint64_t rtt)
 		a->excess = (int32_t)(excess < -MAX_EXCESS - 1 ? -MAX_EXCESS - 1 : excess);
 	}
 	if (b->state == PROBE_BW_CRUISE && !a->is_quiet && a->calm_rounds >= CALM_ROUNDS)
-		a->is_quiet = b->is_model_new = true;
+		a->is_quiet = true;
 }
 
 /* BBR.ProbeRTTInterval. */
@@ -168,12 +168,6 @@ SELDOM void note_rtt(struct bbr3 *b, const struct bbr3_sample *rs)
 		note_calm(b, rs->rtt);
 	if (b->state == PROBE_BW_CRUISE)
 		a->least_rtt = b->round_start ? rs->rtt : min64(a->least_rtt, rs->rtt);
-	bool is_without_margin = acts(b, MARGIN_WITH_QUEUE) && b->state == PROBE_BW_CRUISE &&
-				 delivers_what_it_estimates(b) &&
-				 is_short(a->least_rtt, a->shortest_rtt);
-	if (a->is_without_margin != is_without_margin)
-		b->is_model_new = true;
-	a->is_without_margin = is_without_margin;
 	/* A single long RTT may be a delayed ACK. */
 	if (!has_seen_queue(b))
 		a->queueing_acks =
@@ -186,11 +180,17 @@ SELDOM void note_rtt(struct bbr3 *b, const struct bbr3_sample *rs)
 		b->probe_rtt_min_expiry = add_sat(rs->now, probe_rtt_interval(b));
 }
 
+/* CRUISE needs no margin where it keeps no queue. */
+static inline bool is_without_margin(const struct bbr3 *b)
+{
+	return acts(b, MARGIN_WITH_QUEUE) && delivers_what_it_estimates(b) &&
+	       is_short(b->amended.least_rtt, b->amended.shortest_rtt);
+}
+
 /* The factor of the pacing rate below the estimated bandwidth. */
 static inline uint64_t pacing_margin(const struct bbr3 *b)
 {
-	return IS_AMENDED && b->amended.is_without_margin && b->state == PROBE_BW_CRUISE ?
-	       GAIN_ONE : PACING_MARGIN;
+	return b->state == PROBE_BW_CRUISE && is_without_margin(b) ? GAIN_ONE : PACING_MARGIN;
 }
 
 static inline void begin_probe_rtt_for_amendments(struct bbr3 *b)
@@ -284,14 +284,15 @@ static inline bool is_small_loss(const struct bbr3 *b, const struct bbr3_conn *c
 	return rs->lost <= gain_of(limit, all);
 }
 
-static inline bool is_up_at_target(struct bbr3 *b, const struct bbr3_conn *c,
-				   const struct bbr3_sample *rs)
+/* True if UP ends before a plateau; bdp is BBR.bdp. */
+static inline bool ends_up(struct bbr3 *b, const struct bbr3_conn *c, const struct bbr3_sample *rs,
+			   uint64_t bdp)
 {
 	struct bbr3_amended *a = &b->amended;
 
 	if (!IS_AMENDED)
 		return false;
-	if (add_sat(rs->prior_inflight, c->smss) >= gain_of(UP_TARGET, b->bdp))
+	if (add_sat(rs->prior_inflight, c->smss) >= gain_of(UP_TARGET, bdp))
 		a->has_reached_target = true;
 	if (b->round_start && a->rounds < UP_QUEUE_ROUNDS)
 		a->rounds++;
@@ -313,7 +314,7 @@ static inline void end_probe_rtt_for_amendments(struct bbr3 *b, uint64_t now)
 }
 
 /* The most that ProbeRTTCwnd may be. */
-static inline uint64_t most_of_probe_rtt(const struct bbr3 *b, const struct bbr3_conn *c)
+static inline uint64_t most_probe_rtt_cwnd(const struct bbr3 *b, const struct bbr3_conn *c)
 {
 	return is_on(PROBE_RTT_EMPTIES_QUEUE) && is_below_least_window(b, c) ? min_pipe_cwnd(c) :
 									       INFINITE;

@@ -209,7 +209,7 @@ static struct flow *start(struct sock *sk)
 		  settings.is_ecn_low_latency && tp->ecn_flags & TCP_ECN_MODE_ANY);
 	f->conn.srtt = (uint64_t)(tp->srtt_us >> 3) * 1000;
 	if (!IS_AMENDED && tp->rtt_min.s[0].v != ~0u)
-		bbr3_take_min_rtt(&f->bbr, &f->conn, now_of(tp),
+		bbr3_take_min_rtt(&f->bbr, now_of(tp),
 				  max64(tp->rtt_min.s[0].v * 1000ull, MIN_RTT_SAMPLE));
 	init_pacing_rate(&f->conn);
 	set_controls(sk, f);

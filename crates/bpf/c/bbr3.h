@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0-only */
 /*
  * BBRv3 in Linux's flavour, without a type of the kernel: what bbr3.bpf.c runs, and what compiles
- * natively as the twin of fullpipe-cc's bbr3-linux and bbr3x-linux. Here is the model (the twin of bbr3/model.rs,
- * congestion.rs and ecn.rs), and at the end what a transport calls.
+ * natively as the twin of fullpipe-cc's bbr3-linux and bbr3x-linux. Here is the model (the twin of
+ * bbr3/model.rs, congestion.rs, ecn.rs and the parts that they change), the steps of an ACK (the
+ * twin of bbr3/mod.rs), and at the end what a transport calls.
  */
 #ifndef FULLPIPE_BBR3_H
 #define FULLPIPE_BBR3_H
@@ -138,16 +139,13 @@ static inline void update_ack_aggregation(struct bbr3 *b, const struct bbr3_conn
 	b->extra_acked_delivered = add_sat(b->extra_acked_delivered, rs->newly_acked);
 	uint64_t extra = min64(b->extra_acked_delivered - expected_delivered, c->cwnd);
 	b->extra_acked_newer = max64(b->extra_acked_newer, extra);
-	uint64_t extra_acked = max64(b->extra_acked_older, b->extra_acked_newer);
-	if (extra_acked != b->extra_acked) {
-		b->extra_acked = extra_acked;
-		b->is_model_new = true;
-	}
+	b->extra_acked = max64(b->extra_acked_older, b->extra_acked_newer);
 }
 
-static inline void update_min_rtt(struct bbr3 *b, const struct bbr3_conn *c,
-				  const struct bbr3_sample *rs)
+static inline void update_min_rtt(struct bbr3 *b, const struct bbr3_sample *rs)
 {
+	if (IS_AMENDED)
+		note_rtt(b, rs);
 	b->probe_rtt_expired = rs->now > b->probe_rtt_min_expiry;
 	if (rs->rtt == INFINITE)
 		return;
@@ -162,18 +160,20 @@ static inline void update_min_rtt(struct bbr3 *b, const struct bbr3_conn *c,
 		b->min_rtt_expiry = add_sat(b->probe_rtt_min_expiry,
 					    max64(probe_rtt_interval(b),
 						  MIN_RTT_FILTER_LEN - PROBE_RTT_INTERVAL));
-		renew_bdp(b, c);
 	}
 }
 
-static inline void bound_bw_for_model(struct bbr3 *b, const struct bbr3_conn *c)
+static inline void advance_latest_delivery_signals(struct bbr3 *b, const struct bbr3_sample *rs)
 {
-	uint64_t bw = min64(b->max_bw, b->bw_shortterm);
-
-	if (bw != b->bw) {
-		b->bw = bw;
-		renew_bdp(b, c);
+	if (b->loss_round_start) {
+		b->bw_latest = rs->delivery_rate;
+		b->inflight_latest = rs->delivered;
 	}
+}
+
+static inline void bound_bw_for_model(struct bbr3 *b)
+{
+	b->bw = min64(b->max_bw, b->bw_shortterm);
 }
 
 static inline uint64_t inflight_at_loss(const struct bbr3 *b, const struct bbr3_conn *c,
@@ -211,7 +211,6 @@ static inline void bbr3_init(struct bbr3 *b, struct bbr3_conn *c, uint64_t now, 
 		.send_quantum = 2 * c->smss,
 	};
 	*b = (struct bbr3){
-		.bdp = c->initial_cwnd,
 		.bw_shortterm = INFINITE,
 		.inflight_shortterm = INFINITE,
 		.inflight_longterm = INFINITE,
@@ -222,7 +221,8 @@ static inline void bbr3_init(struct bbr3 *b, struct bbr3_conn *c, uint64_t now, 
 		.probe_rtt_min_expiry = INFINITE,
 		.extra_acked_interval_start = now,
 		.probe_up_acked_per_inc = INFINITE,
-		.cycle_stamp = now,
+		.bw_probe_time = now,
+		.probe_rtt_done_stamp = INFINITE,
 		.undo_state = NO_STATE,
 		.ecn_alpha = ECN_UNIT,
 		.is_ecn_on = is_ecn_on,
@@ -243,13 +243,11 @@ static inline void bbr3_init(struct bbr3 *b, struct bbr3_conn *c, uint64_t now, 
  * bbr3x, which compares with the shortest RTT closely: that of a handshake is without the time that a full
  * packet takes.
  */
-static inline void bbr3_take_min_rtt(struct bbr3 *b, const struct bbr3_conn *c, uint64_t now,
-				     uint64_t rtt)
+static inline void bbr3_take_min_rtt(struct bbr3 *b, uint64_t now, uint64_t rtt)
 {
 	b->min_rtt = b->probe_rtt_min_delay = rtt;
 	b->probe_rtt_min_expiry = add_sat(now, PROBE_RTT_INTERVAL);
 	b->min_rtt_expiry = add_sat(now, MIN_RTT_FILTER_LEN);
-	renew_bdp(b, c);
 }
 
 /* A packet is about to leave, nothing is in flight, and the application was the limit. */
@@ -258,12 +256,10 @@ static inline void bbr3_restart_from_idle(struct bbr3 *b, struct bbr3_conn *c, u
 	b->idle_restart = true;
 	b->extra_acked_interval_start = now;
 	b->extra_acked_delivered = 0;
-	if (is_in_a_probe_bw_state(b)) {
+	if (is_in_a_probe_bw_state(b))
 		set_pacing_rate_with_gain(b, c, GAIN_ONE);
-		b->is_model_new = true;
-	} else if (b->state == PROBE_RTT) {
+	else if (b->state == PROBE_RTT)
 		check_probe_rtt_done(b, c, now);
-	}
 }
 
 /* One packet was lost; C.lost counts it, C.inflight no longer does. In the order of their sending. */
@@ -324,33 +320,38 @@ static inline void bbr3_marks(struct bbr3 *b, uint64_t newly_marked, uint64_t ma
 	}
 }
 
+static inline void update_model_and_state(struct bbr3 *b, struct bbr3_conn *c,
+					  const struct bbr3_sample *rs)
+{
+	update_latest_delivery_signals(b, c, rs);
+	update_congestion_signals(b, c, rs);
+	update_ack_aggregation(b, c, rs);
+	check_full_bw_reached(b, rs);
+	check_startup_high_loss(b, c, rs);
+	check_startup_done(b);
+	check_drain_done(b, c, rs->now);
+	update_probe_bw_cycle_phase(b, c, rs);
+	update_min_rtt(b, rs);
+	check_probe_rtt(b, c, rs);
+	advance_latest_delivery_signals(b, rs);
+	bound_bw_for_model(b);
+}
+
+static inline void update_control_parameters(struct bbr3 *b, struct bbr3_conn *c,
+					     const struct bbr3_sample *rs)
+{
+	set_pacing_rate(b, c);
+	set_send_quantum(b, c);
+	set_cwnd(b, c, rs);
+}
+
 /* An ACK of new data: UpdateOnACK(). */
 static inline void bbr3_ack(struct bbr3 *b, struct bbr3_conn *c, const struct bbr3_sample *rs)
 {
 	if (IS_AMENDED)
 		b->amended.shortest_rtt = min64(b->amended.shortest_rtt, rs->rtt);
-	update_latest_delivery_signals(b, c, rs);
-	update_congestion_signals(b, c, rs);
-	update_ack_aggregation(b, c, rs);
-	check_full_bw_reached(b, rs);
-	if (b->loss_round_start)
-		check_startup_high_loss(b, c, rs);
-	check_startup_and_drain_done(b, c, rs->now);
-	update_probe_bw_cycle_phase(b, c, rs);
-	if (IS_AMENDED)
-		note_rtt(b, rs);
-	update_min_rtt(b, c, rs);
-	check_probe_rtt(b, c, rs->now);
-	if (rs->delivered > 0)
-		b->idle_restart = false;
-	if (b->loss_round_start) {
-		b->bw_latest = rs->delivery_rate;
-		b->inflight_latest = rs->delivered;
-	}
-	bound_bw_for_model(b, c);
-	if (b->is_model_new)
-		renew_control_parameters(b, c);
-	set_cwnd(b, c, rs);
+	update_model_and_state(b, c, rs);
+	update_control_parameters(b, c, rs);
 	b->is_mark_rate_too_high = false;
 }
 
@@ -407,9 +408,8 @@ static inline void bbr3_smss(struct bbr3 *b, struct bbr3_conn *c, uint64_t smss,
 		c->initial_cwnd = initial_cwnd;
 	}
 	c->send_quantum = max64(min64(c->send_quantum, MAX_QUANTUM), 2 * c->smss);
-	if (!b->has_seen_rtt)
+	if (!b->is_rtt_measured)
 		init_pacing_rate(c);
-	renew_bdp(b, c);
 	c->cwnd = max64(c->cwnd, min_pipe_cwnd(c));
 }
 

@@ -17,7 +17,6 @@ static inline void enter(struct bbr3 *b, uint8_t state)
 		       state == PROBE_BW_CRUISE && acts(b, SMALLER_CRUISE_WINDOW) ? CRUISE_CWND_GAIN :
 		       state == PROBE_RTT ? PROBE_RTT_CWND_GAIN : DEFAULT_CWND_GAIN;
 	b->state = state;
-	b->is_model_new = true;
 }
 
 SELDOM void init_pacing_rate(struct bbr3_conn *c)
@@ -38,6 +37,15 @@ static inline void set_pacing_rate_with_gain(const struct bbr3 *b, struct bbr3_c
 		c->pacing_rate = min64(rate, c->max_pacing_rate);
 }
 
+static inline void set_pacing_rate(struct bbr3 *b, struct bbr3_conn *c)
+{
+	if (!b->is_rtt_measured && c->srtt) {
+		b->is_rtt_measured = true;
+		init_pacing_rate(c);
+	}
+	set_pacing_rate_with_gain(b, c, b->pacing_gain);
+}
+
 static inline uint64_t bdp_multiple(const struct bbr3 *b, const struct bbr3_conn *c, uint64_t bw,
 				    uint64_t gain)
 {
@@ -47,10 +55,10 @@ static inline uint64_t bdp_multiple(const struct bbr3 *b, const struct bbr3_conn
 	return packets_up(c, gain == GAIN_ONE ? bdp : gain_of(gain, bdp));
 }
 
-static inline void renew_bdp(struct bbr3 *b, const struct bbr3_conn *c)
+/* BBR.bdp. */
+static inline uint64_t estimated_bdp(const struct bbr3 *b, const struct bbr3_conn *c)
 {
-	b->bdp = bdp_multiple(b, c, b->bw, GAIN_ONE);
-	b->is_model_new = true;
+	return bdp_multiple(b, c, b->bw, GAIN_ONE);
 }
 
 static inline uint64_t quantization_budget(const struct bbr3 *b, const struct bbr3_conn *c,
@@ -89,18 +97,6 @@ static inline void update_max_inflight(struct bbr3 *b, const struct bbr3_conn *c
 	b->max_inflight = quantization_budget(b, c, add_sat(cap, extra_acked));
 }
 
-SELDOM void renew_control_parameters(struct bbr3 *b, struct bbr3_conn *c)
-{
-	if (!b->has_seen_rtt && c->srtt) {
-		b->has_seen_rtt = true;
-		init_pacing_rate(c);
-	}
-	set_pacing_rate_with_gain(b, c, b->pacing_gain);
-	set_send_quantum(b, c);
-	update_max_inflight(b, c);
-	b->is_model_new = !b->full_bw_reached;
-}
-
 static inline void save_cwnd(struct bbr3 *b, const struct bbr3_conn *c)
 {
 	bool is_first = !c->in_recovery && b->state != PROBE_RTT;
@@ -126,7 +122,22 @@ static inline uint64_t probe_rtt_cwnd(const struct bbr3 *b, const struct bbr3_co
 {
 	uint64_t cwnd = bdp_multiple(b, c, b->bw, PROBE_RTT_CWND_GAIN);
 
-	return max64(min64(cwnd, most_of_probe_rtt(b, c)), min_pipe_cwnd(c));
+	return max64(min64(cwnd, most_probe_rtt_cwnd(b, c)), min_pipe_cwnd(c));
+}
+
+static inline void grow_cwnd(const struct bbr3 *b, struct bbr3_conn *c, const struct bbr3_sample *rs)
+{
+	if (b->full_bw_reached)
+		c->cwnd = min64(add_sat(c->cwnd, rs->newly_acked), b->max_inflight);
+	else if (c->cwnd < b->max_inflight || c->cwnd < add_sat(c->initial_cwnd, c->initial_cwnd))
+		c->cwnd = add_sat(c->cwnd, rs->newly_acked);
+	c->cwnd = max64(c->cwnd, min_pipe_cwnd(c));
+}
+
+static inline void bound_cwnd_for_probe_rtt(const struct bbr3 *b, struct bbr3_conn *c)
+{
+	if (b->state == PROBE_RTT)
+		c->cwnd = min64(c->cwnd, probe_rtt_cwnd(b, c));
 }
 
 static inline void bound_cwnd_for_model(const struct bbr3 *b, struct bbr3_conn *c)
@@ -134,23 +145,20 @@ static inline void bound_cwnd_for_model(const struct bbr3 *b, struct bbr3_conn *
 	bool is_unbounded = b->state == STARTUP || b->state == DRAIN;
 	uint64_t cap = is_unbounded ? INFINITE : b->inflight_longterm;
 
+	if (min64(b->inflight_longterm, b->inflight_shortterm) == INFINITE)
+		return;
 	if (b->state == PROBE_RTT || b->state == PROBE_BW_CRUISE)
 		cap = inflight_with_headroom(b, c);
 	cap = max64(min64(cap, b->inflight_shortterm), min_pipe_cwnd(c));
 	c->cwnd = min64(c->cwnd, cap);
 }
 
-static inline void set_cwnd(const struct bbr3 *b, struct bbr3_conn *c, const struct bbr3_sample *rs)
+static inline void set_cwnd(struct bbr3 *b, struct bbr3_conn *c, const struct bbr3_sample *rs)
 {
-	if (b->full_bw_reached)
-		c->cwnd = min64(add_sat(c->cwnd, rs->newly_acked), b->max_inflight);
-	else if (c->cwnd < b->max_inflight || c->cwnd < add_sat(c->initial_cwnd, c->initial_cwnd))
-		c->cwnd = add_sat(c->cwnd, rs->newly_acked);
-	c->cwnd = max64(c->cwnd, min_pipe_cwnd(c));
-	if (b->state == PROBE_RTT)
-		c->cwnd = min64(c->cwnd, probe_rtt_cwnd(b, c));
-	if (min64(b->inflight_longterm, b->inflight_shortterm) != INFINITE)
-		bound_cwnd_for_model(b, c);
+	update_max_inflight(b, c);
+	grow_cwnd(b, c, rs);
+	bound_cwnd_for_probe_rtt(b, c);
+	bound_cwnd_for_model(b, c);
 }
 
 #endif

@@ -54,7 +54,7 @@ static inline bool is_inflight_too_high(const struct bbr3 *b, const struct bbr3_
 
 static inline uint64_t target_inflight(const struct bbr3 *b, const struct bbr3_conn *c)
 {
-	return min64(quantization_budget(b, c, b->bdp), c->cwnd);
+	return min64(quantization_budget(b, c, estimated_bdp(b, c)), c->cwnd);
 }
 
 /* Startup and Drain. */
@@ -66,8 +66,8 @@ SELDOM void end_startup(struct bbr3 *b, const struct bbr3_conn *c)
 	b->inflight_longterm = max64(inflight_at(b, c, b->max_bw), b->inflight_latest);
 }
 
-SELDOM void check_startup_high_loss(struct bbr3 *b, const struct bbr3_conn *c,
-					   const struct bbr3_sample *rs)
+SELDOM void judge_losses_of_startup(struct bbr3 *b, const struct bbr3_conn *c,
+				    const struct bbr3_sample *rs)
 {
 	uint32_t events = b->loss_events_in_round;
 
@@ -78,6 +78,13 @@ SELDOM void check_startup_high_loss(struct bbr3 *b, const struct bbr3_conn *c,
 		return;
 	b->undo_state = STARTUP;
 	end_startup(b, c);
+}
+
+static inline void check_startup_high_loss(struct bbr3 *b, const struct bbr3_conn *c,
+					   const struct bbr3_sample *rs)
+{
+	if (b->loss_round_start)
+		judge_losses_of_startup(b, c, rs);
 }
 
 static inline void check_full_bw_reached(struct bbr3 *b, const struct bbr3_sample *rs)
@@ -114,7 +121,7 @@ SELDOM void start_probe_bw_down(struct bbr3 *b, const struct bbr3_conn *c, uint6
 	b->probe_up_acked_per_inc = INFINITE;
 	b->rounds_since_probe_up = random_below(&b->rng, 2);
 	b->bw_probe_wait = probe_wait_base(b) + random_below(&b->rng, PROBE_WAIT_RANDOM + 1);
-	b->cycle_stamp = now;
+	b->bw_probe_time = add_sat(now, b->bw_probe_wait);
 	b->ack_phase = ACKS_PROBE_STOPPING;
 	start_round(b, c);
 	enter(b, PROBE_BW_DOWN);
@@ -241,7 +248,7 @@ static inline bool is_time_to_probe_bw(const struct bbr3 *b, const struct bbr3_c
 {
 	uint64_t rounds = b->rounds_since_probe_up;
 
-	return now > add_sat(b->cycle_stamp, b->bw_probe_wait) || rounds >= RENO_ROUNDS ||
+	return now > b->bw_probe_time || rounds >= RENO_ROUNDS ||
 	       (rounds >= 1 && target_inflight(b, c) < (rounds + 1) * c->smss);
 }
 
@@ -259,7 +266,7 @@ static inline bool is_time_to_go_down(struct bbr3 *b, const struct bbr3_conn *c,
 		b->prev_probe_precautionary = true;
 		return true;
 	}
-	if (is_up_at_target(b, c, rs))
+	if (ends_up(b, c, rs, estimated_bdp(b, c)))
 		return true;
 	if (c->is_cwnd_limited && c->cwnd >= b->inflight_longterm) {
 		reset_full_bw(b);
@@ -297,11 +304,14 @@ static inline void update_probe_bw_cycle_phase(struct bbr3 *b, const struct bbr3
 	}
 }
 
-static inline void check_startup_and_drain_done(struct bbr3 *b, const struct bbr3_conn *c,
-						uint64_t now)
+static inline void check_startup_done(struct bbr3 *b)
 {
 	if (b->state == STARTUP && b->full_bw_reached)
 		enter_drain(b);
+}
+
+static inline void check_drain_done(struct bbr3 *b, const struct bbr3_conn *c, uint64_t now)
+{
 	if (b->state == DRAIN && c->inflight <= inflight_at(b, c, b->max_bw))
 		start_probe_bw_down(b, c, now);
 }
@@ -322,7 +332,7 @@ static inline void exit_probe_rtt(struct bbr3 *b, const struct bbr3_conn *c, uin
 
 SELDOM void check_probe_rtt_done(struct bbr3 *b, struct bbr3_conn *c, uint64_t now)
 {
-	if (b->has_probe_rtt_done_stamp && now > b->probe_rtt_done_stamp) {
+	if (now > b->probe_rtt_done_stamp) {
 		b->probe_rtt_min_expiry = add_sat(now, probe_rtt_interval(b));
 		restore_cwnd(b, c);
 		exit_probe_rtt(b, c, now);
@@ -334,7 +344,7 @@ SELDOM void enter_probe_rtt(struct bbr3 *b, const struct bbr3_conn *c)
 	save_cwnd(b, c);
 	begin_probe_rtt_for_amendments(b);
 	enter(b, PROBE_RTT);
-	b->has_probe_rtt_done_stamp = false;
+	b->probe_rtt_done_stamp = INFINITE;
 	b->ack_phase = ACKS_PROBE_STOPPING;
 	start_round(b, c);
 }
@@ -342,9 +352,8 @@ SELDOM void enter_probe_rtt(struct bbr3 *b, const struct bbr3_conn *c)
 SELDOM void handle_probe_rtt(struct bbr3 *b, struct bbr3_conn *c, uint64_t now)
 {
 	mark_app_limited(c);
-	if (!b->has_probe_rtt_done_stamp) {
+	if (b->probe_rtt_done_stamp == INFINITE) {
 		if (c->inflight <= probe_rtt_cwnd(b, c)) {
-			b->has_probe_rtt_done_stamp = true;
 			b->probe_rtt_done_stamp = add_sat(now, PROBE_RTT_DURATION);
 			b->probe_rtt_round_done = false;
 			start_round(b, c);
@@ -357,12 +366,14 @@ SELDOM void handle_probe_rtt(struct bbr3 *b, struct bbr3_conn *c, uint64_t now)
 		check_probe_rtt_done(b, c, now);
 }
 
-static inline void check_probe_rtt(struct bbr3 *b, struct bbr3_conn *c, uint64_t now)
+static inline void check_probe_rtt(struct bbr3 *b, struct bbr3_conn *c, const struct bbr3_sample *rs)
 {
 	if (b->state != PROBE_RTT && b->probe_rtt_expired && !b->idle_restart)
 		enter_probe_rtt(b, c);
 	if (b->state == PROBE_RTT)
-		handle_probe_rtt(b, c, now);
+		handle_probe_rtt(b, c, rs->now);
+	if (rs->delivered > 0)
+		b->idle_restart = false;
 }
 
 #endif

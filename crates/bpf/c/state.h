@@ -169,7 +169,6 @@ struct bbr3_amended {
 	bool has_reached_target;
 	/* Of this UP, or of this CRUISE. */
 	uint8_t rounds;
-	bool is_without_margin;
 	/* QUEUE_ACKS once a queue was seen. */
 	uint8_t queueing_acks;
 	/* The mean RTT of a round without a queue of this flow is short. */
@@ -179,20 +178,18 @@ struct bbr3_amended {
 };
 
 /*
- * The algorithm (the draft's BBR). What every ACK reads comes first, in as few cache lines as hold it: they
- * are mostly cold.
+ * The algorithm (the draft's BBR), in the parts of crates/cc/src/bbr3. What every ACK reads comes
+ * first, in as few cache lines as hold it: they are mostly cold.
  */
 struct bbr3 {
 	uint8_t state;
 	uint8_t ack_phase;
 	uint8_t undo_state;
 
-	bool is_model_new;
 	bool round_start;
 	bool idle_restart;
-	bool has_seen_rtt;
+	bool is_rtt_measured;
 	bool probe_rtt_expired;
-	bool has_probe_rtt_done_stamp;
 	bool probe_rtt_round_done;
 	bool full_bw_reached;
 	bool full_bw_now;
@@ -208,59 +205,79 @@ struct bbr3 {
 	bool is_ecn_in_round;
 	bool is_mark_rate_too_high;
 
+	/* round */
 	uint64_t next_round_delivered;
+
+	/* loss_round */
 	uint64_t loss_round_delivered;
 	uint64_t bw_latest;
 	uint64_t inflight_latest;
 
+	/* bandwidth */
 	uint64_t max_bw;
 	uint64_t max_bw_filter[2];
 	uint64_t bw;
-	uint64_t bdp;
+
+	/* bounds */
 	uint64_t bw_shortterm;
 	uint64_t inflight_shortterm;
 	uint64_t inflight_longterm;
+
+	/* control */
+	uint64_t pacing_gain;
+	uint64_t cwnd_gain;
 	uint64_t max_inflight;
 
+	/* rtt */
 	uint64_t min_rtt;
 	uint64_t min_rtt_expiry;
 	uint64_t probe_rtt_min_delay;
 	uint64_t probe_rtt_min_expiry;
 
+	/* aggregation, with Linux's two buckets */
 	uint64_t extra_acked;
 	uint64_t extra_acked_interval_start;
 	uint64_t extra_acked_delivered;
-	/* Linux's two buckets, the older first. */
 	uint64_t extra_acked_older;
 	uint64_t extra_acked_newer;
 
+	/* probe; the time is BBR.cycle_stamp + BBR.bw_probe_wait */
 	uint64_t rounds_since_probe_up;
-	uint64_t bw_probe_wait;
-	uint64_t cycle_stamp;
+	uint64_t bw_probe_time;
 
 	/* From here on what only some ACKs read. */
-	uint64_t pacing_gain;
-	uint64_t cwnd_gain;
-	uint64_t round_count;
-	uint64_t probe_rtt_done_stamp;
-	uint64_t prior_cwnd;
 
-	uint64_t full_bw;
-	uint64_t drain_start_round;
-	uint64_t too_high_inflight;
-
+	/* probe */
+	uint64_t bw_probe_wait;
 	uint64_t bw_probe_up_acked;
 	uint64_t probe_up_acked_per_inc;
+	uint64_t rng;
 
+	/* round */
+	uint64_t round_count;
+
+	/* loss_round */
+	uint64_t too_high_inflight;
+
+	/* control */
+	uint64_t prior_cwnd;
+
+	/* full_pipe */
+	uint64_t full_bw;
+	uint64_t drain_start_round;
+
+	/* probe_rtt; INFINITE while it has not reached its window */
+	uint64_t probe_rtt_done_stamp;
+
+	/* undo */
 	uint64_t undo_bw_shortterm;
 	uint64_t undo_inflight_shortterm;
 	uint64_t undo_inflight_longterm;
 
+	/* ecn */
 	uint64_t ecn_marked;
 	uint64_t ecn_alpha_marked;
 	uint64_t ecn_alpha_delivered;
-
-	uint64_t rng;
 
 	uint32_t extra_acked_bucket_rounds;
 	uint32_t full_bw_count;

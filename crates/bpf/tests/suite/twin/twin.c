@@ -309,7 +309,7 @@ void twin_view(const struct twin *t, uint64_t *out)
 		c->cwnd, c->pacing_rate, b->state, c->send_quantum, c->inflight, c->delivered,
 		c->lost, is_cwnd_limited(t), c->app_limited != 0, c->srtt, t->latest_rtt,
 		b->max_bw, b->bw, b->bw_shortterm, b->inflight_shortterm, b->inflight_longterm,
-		b->min_rtt, b->bdp, b->extra_acked, b->max_inflight,
+		b->min_rtt, estimated_bdp(b, c), b->extra_acked, b->max_inflight,
 		b->pacing_gain * 100 / GAIN_ONE, b->cwnd_gain * 100 / GAIN_ONE,
 		b->round_count, b->round_start, b->full_bw_reached, b->full_bw_now, b->full_bw,
 		b->full_bw_count, b->idle_restart, b->prev_probe_too_high,

@@ -161,7 +161,7 @@ pub fn load(options: &Options) -> Result<Loaded, Error> {
     if options.max_connections == 0 {
         return Err(Error::BadLimit);
     }
-    check()?;
+    let variant = variant::checked()?;
     // Pins and defaults are root's, and shared.
     let _lock = (options.pin || options.default).then(Lock::take).transpose()?;
     if sysctl::available()?.contains(&options.name) {
@@ -174,7 +174,6 @@ pub fn load(options: &Options) -> Result<Loaded, Error> {
     }
     default::put_back_left_over()?;
     let standing_default = options.default.then(default::standing).transpose()?;
-    let variant = Variant::of_this_kernel()?;
     let settings = Settings::of(options, standing_default.as_deref());
     let open = open(&settings, variant)?;
     let mut object = open.load().map_err(Error::load)?;

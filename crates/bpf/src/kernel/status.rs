@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
+use std::sync::OnceLock;
 
 use super::cgroup::{self, InUse};
 use super::inventory::{self, Found, Held};
@@ -69,8 +70,13 @@ pub fn status() -> Result<Status, Error> {
     programs.retain(|program| {
         program.held != Held::ByConnections || is_in_use(program) || program.is_only_a_default()
     });
-    let never_run_on = Variant::of_this_kernel().ok().and_then(Variant::never_run_on);
-    Ok(Status { programs, uses: cgroup::list()?, never_run_on })
+    Ok(Status { programs, uses: cgroup::list()?, never_run_on: never_run_on() })
+}
+
+/// [`Status::never_run_on`]. The kernel's types are megabytes, and stay the same.
+fn never_run_on() -> Option<&'static str> {
+    static KERNELS: OnceLock<Option<&str>> = OnceLock::new();
+    *KERNELS.get_or_init(|| Variant::of_this_kernel().ok().and_then(Variant::never_run_on))
 }
 
 /// The names that are defaults, and those that TCP has.

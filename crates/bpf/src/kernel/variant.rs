@@ -1,7 +1,7 @@
 //! The variant of the program that the running kernel takes, by the kernel's own description of its
 //! types.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::fs;
 use std::path::Path;
 
@@ -197,18 +197,38 @@ fn unknown(types: &Btf<'_>) -> Vec<String> {
 /// [`Error::NoBtf`], [`Error::NoStructOps`], [`Error::TooOld`], [`Error::PatchedForBbr3`] or
 /// [`Error::OtherSignature`], by what its type information says.
 pub fn check() -> Result<(), Error> {
+    checked().map(drop)
+}
+
+/// The variant that this kernel takes, if it takes any.
+pub(super) fn checked() -> Result<Variant, Error> {
     let types = fs::read(TYPES).map_err(|_| Error::NoBtf)?;
-    // Names end with a zero.
-    let has = |name: &str| types.windows(name.len()).any(|window| window == name.as_bytes());
-    if !has("bpf_struct_ops_tcp_congestion_ops\0") {
+    // New in 6.4: a link for struct_ops, and loops.
+    let new = ["bpf_struct_ops_link", "bpf_iter_num_new"];
+    let [has_struct_ops, has_link, has_loops] =
+        have(&types, ["bpf_struct_ops_tcp_congestion_ops", new[0], new[1]]);
+    if !has_struct_ops {
         return Err(Error::NoStructOps);
     }
-    // New in 6.4: a link for struct_ops, and loops.
-    if ["bpf_struct_ops_link\0", "bpf_iter_num_new\0"].into_iter().all(has) {
-        return Variant::of_this_kernel().map(drop);
+    if has_link && has_loops {
+        return Variant::of_this_kernel();
     }
     let release = fs::read_to_string(Path::new("/proc/sys/kernel/osrelease")).unwrap_or_default();
     Err(Error::TooOld { release: release.trim().to_owned() })
+}
+
+/// True for each name that is the end of a string there. In one pass: types are megabytes.
+fn have<const N: usize>(mut types: &[u8], names: [&str; N]) -> [bool; N] {
+    let mut has = [false; N];
+    let shortest = names.map(str::len).into_iter().min().unwrap_or(0);
+    while let Ok(string) = CStr::from_bytes_until_nul(types) {
+        let string = string.to_bytes();
+        types = types.get(string.len() + 1..).unwrap_or_default();
+        if string.len() >= shortest {
+            has.iter_mut().zip(names).for_each(|(h, name)| *h |= string.ends_with(name.as_bytes()));
+        }
+    }
+    has
 }
 
 #[cfg(test)]
@@ -241,6 +261,20 @@ mod tests {
         }
         let types = Btf::from_path(&object).expect("the compiler wrote types");
         Some(ask(&types))
+    }
+
+    #[test]
+    fn a_name_is_the_end_of_a_string_of_the_types() {
+        let names = ["bpf_struct_ops_link", "bpf_iter_num_new"];
+        for (types, found) in [
+            (&b"\0a\0btf_bpf_struct_ops_link\0\0bpf_iter_num_new\0"[..], [true, true]),
+            (b"\0bpf_struct_ops_link_info\0bpf_iter_num_new\0", [false, true]),
+            // Cut off, and nothing at all.
+            (b"\0bpf_struct_ops_link\0bpf_iter_num_new", [true, false]),
+            (b"", [false, false]),
+        ] {
+            assert_eq!(have(types, names), found);
+        }
     }
 
     const BEFORE_6_10: &str = "void (*cong_control)(struct sock *, const struct rate_sample *);";

@@ -10,6 +10,10 @@
 #   cargo test --release -p fullpipe-emu --test live --no-run                      # the tests of netem: says where
 #   FULLPIPE=target/release/deps/live-HASH scripts/kernel-in-qemu.sh 'NETEM=needed fullpipe --include-ignored netem'
 #   KERNEL=6.1 scripts/kernel-in-qemu.sh 'fullpipe kernel load'                    # one that is too old: is refused
+#   CLOCK=real FULLPIPE=... scripts/kernel-in-qemu.sh 'LIFECYCLES=20 fullpipe --include-ignored lifecycle'
+#
+# CLOCK=real is less than half the work, for what takes long and measures nothing. On a busy machine
+# the guest's clock may then jump, which its kernel says, and a wait fail.
 #
 # Needs Debian 12 or later, qemu-system-x86, xz, zstd, cpio and dpkg. FULLPIPE names another binary
 # than target/release/fullpipe. Kernels come from Debian's stable releases with their security and
@@ -110,6 +114,7 @@ cat >$root/init <<'INIT'
 export PATH=/bin:/bb
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
 mount -t tmpfs run /run; mount -t tmpfs tmp /tmp; mount -t bpf bpf /sys/fs/bpf
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
 for module in /modules/*; do insmod "$module" || echo "no $module"; done
 [ -e /dev/net/tun ] || { mkdir -p /dev/net; mknod /dev/net/tun c 10 200; }
 ip link set lo up
@@ -126,7 +131,9 @@ chmod +x $root/init
 image=$(find packages -name 'vmlinuz*' -type f | head -1)
 [ -n "$image" ] || die "there is no vmlinuz in ${parts:-the package}"
 # One nanosecond an instruction, and no time passes while nothing is to do.
-qemu-system-x86_64 -accel tcg -icount shift=0,sleep=off -cpu max -smp 1 -m 2048 -display none -nodefaults \
+clock=(-icount "shift=0,sleep=off")
+[ "${CLOCK:-virtual}" != real ] || clock=()
+qemu-system-x86_64 -accel tcg "${clock[@]}" -cpu max -smp 1 -m 2048 -display none -nodefaults \
     -serial file:console -no-reboot -kernel "$image" -initrd initrd \
     -append "console=ttyS0 panic=-1 mitigations=off quiet" &
 machine=$!

@@ -6,11 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use fullpipe_bpf::kernel::cgroup::{self, Use};
-use fullpipe_bpf::kernel::{self, Error, Held, Loaded, Options};
-use fullpipe_testkit::until;
+use fullpipe_bpf::kernel::{self, Error, Held, Loaded, Options, Program, Status};
+use fullpipe_testkit::{PATIENCE, until};
 use nix::sched::CloneFlags;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
@@ -134,6 +137,12 @@ impl Model {
         !self.is_known(&self.default)
     }
 
+    /// The holder that `status` shows.
+    fn shown_as(&self, name: &str) -> Option<Held> {
+        let is_left = self.default == name && !self.is_known(name);
+        self.held.get(name).copied().or(is_left.then_some(Held::ByConnections))
+    }
+
     /// What `unload` finds; false if that is nothing.
     fn unload(&mut self, name: Option<&str>, own: &str) -> bool {
         let is_meant = |other: &str| name.is_none_or(|name| name == other);
@@ -253,23 +262,28 @@ impl Run<'_> {
     fn compare(&self) -> Result<(), TestCaseError> {
         let model = &self.model;
         prop_assert_eq!(&default(), &model.default, "the default; {:?}", model);
-        let status = kernel::status().expect("root reads it");
         for name in self.names {
-            let held = model.held.get(name).copied();
-            prop_assert_eq!(is_available(name), held.is_some(), "{}; {:?}", name, model);
-            let is_left = model.default == *name && held.is_none();
-            let expected = held.or(is_left.then_some(Held::ByConnections));
-            // The kernel frees one that nothing needs when it gets to it.
-            let shown = || {
-                let now = kernel::status().expect("root reads it").programs;
-                now.into_iter().find(|program| program.name == *name)
-            };
-            until(&format!("{name} is shown as {expected:?}"), || {
-                shown().map(|program| program.held) == expected
-            });
-            if let Some(program) = shown() {
-                prop_assert_eq!(program.is_default, model.default == *name, "{:?}", model);
+            let is_held = model.held.contains_key(name);
+            prop_assert_eq!(is_available(name), is_held, "{}; {:?}", name, model);
+        }
+        // The kernel frees one that nothing needs when it gets to it.
+        let expected: Vec<_> = self.names.iter().map(|name| model.shown_as(name)).collect();
+        let begun = Instant::now();
+        let status = loop {
+            let status = kernel::status().expect("root reads it");
+            let held = |name| program(&status, name).map(|program| program.held);
+            let shown: Vec<_> = self.names.iter().map(|name| held(name)).collect();
+            if shown == expected {
+                break status;
             }
+            // A panic would leave the programs to the next sequence.
+            let waits = begun.elapsed() < PATIENCE;
+            prop_assert!(waits, "{:?} in place of {:?}; {:?}", shown, expected, model);
+            // Sleeps: until the kernel, which reports no event for it, has freed them.
+            sleep(Duration::from_millis(5));
+        };
+        for program in self.names.iter().filter_map(|name| program(&status, name)) {
+            prop_assert_eq!(program.is_default, model.default == program.name, "{:?}", model);
         }
         let mut uses =
             status.uses.iter().filter(|used| used.cgroup.as_deref() == Some(self.cgroup));
@@ -277,6 +291,10 @@ impl Run<'_> {
         prop_assert_eq!(uses.count(), 0);
         Ok(())
     }
+}
+
+fn program<'a>(status: &'a Status, name: &str) -> Option<&'a Program> {
+    status.programs.iter().find(|program| program.name == name)
 }
 
 fn is_available(name: &str) -> bool {
@@ -306,14 +324,15 @@ fn a_drawn_lifecycle_is_as_the_model_says() {
                 loaded: BTreeMap::new(),
                 model: Model { default: first.clone(), first: first.clone(), ..Model::default() },
             };
-            let done = actions.iter().try_for_each(|action| run.act(*action));
+            let act = AssertUnwindSafe(|| actions.iter().try_for_each(|action| run.act(*action)));
+            let done = catch_unwind(act);
             // The next one begins with nothing.
             drop(run);
             let _ = kernel::unload(None);
             let _ = kernel::put_back_left_over();
             set_default(&first);
             until("all are gone", || !names.iter().any(|name| is_available(name)));
-            done
+            done.unwrap_or_else(|panic| resume_unwind(panic))
         });
         run.unwrap_or_else(|failure| panic!("{failure}"));
     });

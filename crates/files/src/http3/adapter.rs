@@ -432,8 +432,8 @@ impl RecvStream {
         Poll::Ready(Ok(self.read_ahead.pop_front()))
     }
 
-    /// Bytes of complete frames that have arrived; empty if that is nothing.
-    fn take(&mut self, chunk: Bytes) -> Result<Bytes, Violation> {
+    /// Takes what has arrived.
+    fn take(&mut self, chunk: Bytes) -> Result<(), Violation> {
         if let Some(left) = &mut self.left {
             let rest = left.checked_sub(chunk.len() as u64);
             *left = rest.ok_or(Violation::too_much("too much on one stream"))?;
@@ -464,19 +464,21 @@ impl quic::RecvStream for RecvStream {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Self::Buf>, StreamErrorIncoming>> {
         while !self.ended {
-            let read = self.poll_next(cx);
-            let taken = match ready!(read).map_err(of_read)? {
-                Some(chunk) => self.take(chunk),
-                None => {
-                    self.ended = true;
-                    self.frames.rest()
-                }
+            let next = match self.frames.next() {
+                Some(piece) => Ok(Some(piece)),
+                None => match ready!(self.poll_next(cx)).map_err(of_read)? {
+                    Some(chunk) => self.take(chunk).map(|()| None),
+                    None => {
+                        self.ended = true;
+                        self.frames.rest()
+                    }
+                },
             };
-            match taken {
-                Ok(bytes) if bytes.is_empty() => {}
-                Ok(bytes) => {
+            match next {
+                Ok(None) => {}
+                Ok(Some(piece)) => {
                     self.hand_over(cx);
-                    return Poll::Ready(Ok(Some(bytes)));
+                    return Poll::Ready(Ok(Some(piece)));
                 }
                 Err(violation) => {
                     self.frames.close_connection(&violation);

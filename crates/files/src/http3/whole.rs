@@ -3,8 +3,11 @@
 //! makes it hold a thousand times what it sent. So pieces are copied together here, up to a bound,
 //! and h3 gets frames that are complete. DATA goes to it as it comes, but for empty frames: h3 0.0.8
 //! tells one as it tells the end of a body (frame.rs, `poll_data`).
+//!
+//! h3 gets one piece at a time. It asks for more at each step, before it looks at what it has, and a
+//! step takes one frame's header or one frame's data: with more than that in a piece, short frames
+//! would make it collect what the peer sends, faster than anybody reads it.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -107,6 +110,19 @@ enum Next {
     Anything,
 }
 
+/// The next piece that h3 gets.
+#[derive(Debug)]
+enum Given {
+    /// The type of a unidirectional stream.
+    Type,
+    /// A whole frame, or the header of DATA.
+    Frame,
+    /// So many bytes of a DATA frame, or what is there of them.
+    Data(usize),
+    /// All that is there.
+    Anything,
+}
+
 /// The order of a stream's frames.
 #[derive(Debug)]
 enum Order {
@@ -136,6 +152,11 @@ pub(super) struct Whole {
     next: Next,
     order: Order,
     load: Load,
+    /// The bytes that are complete, and were not given yet.
+    complete: Bytes,
+    /// The place in those that were given, which is behind that of `next`: what comes later may
+    /// have no place there.
+    given: Given,
     /// The beginning of something that is not complete.
     held: Vec<u8>,
     /// The bytes that it takes to know more.
@@ -154,42 +175,75 @@ impl Whole {
     }
 
     fn new(next: Next, order: Order, load: Load) -> Self {
-        Self { next, order, load, held: Vec::new(), needed: 0 }
+        let given = if matches!(next, Next::Type) { Given::Type } else { Given::Frame };
+        let (complete, held) = (Bytes::new(), Vec::new());
+        Self { next, order, load, complete, given, held, needed: 0 }
     }
 
-    /// Takes what has arrived, and gives what h3 may have; empty if that is nothing yet.
+    /// Takes what has arrived. All that came before has been given.
     ///
     /// # Errors
     /// A frame is too long or has no place here, or the connection's streams hold too much.
-    pub(super) fn take(&mut self, arrived: Bytes) -> Result<Bytes, Violation> {
+    pub(super) fn take(&mut self, arrived: Bytes) -> Result<(), Violation> {
         let mut all = if self.held.is_empty() {
             arrived
         } else {
             self.hold(&arrived)?;
             if self.held.len() < self.needed {
-                return Ok(Bytes::new());
+                return Ok(());
             }
             self.release()
         };
-        let mut empty = Vec::new();
-        let complete = self.complete(&all, &mut empty)?;
-        let ready = all.split_to(complete);
-        self.hold(&all)?;
-        Ok(without(ready, &empty))
+        let complete = self.complete(&all)?;
+        self.complete = all.split_to(complete);
+        self.hold(&all)
     }
 
-    /// The rest at the end of the stream, for h3 to judge. It takes DATA that is cut off for whole.
+    /// The next piece for h3, never empty; `None` if there is nothing yet.
+    pub(super) fn next(&mut self) -> Option<Bytes> {
+        while !self.complete.is_empty() {
+            let all = self.complete.len();
+            let mut rest = Reader(&self.complete);
+            let mut is_empty_data = false;
+            match self.given {
+                Given::Anything => return Some(std::mem::take(&mut self.complete)),
+                Given::Data(left) => {
+                    let here = left.min(all);
+                    self.given = if here < left { Given::Data(left - here) } else { Given::Frame };
+                    return Some(self.complete.split_to(here));
+                }
+                Given::Type => {
+                    let is_control = rest.size() == Some(CONTROL_STREAM);
+                    self.given = if is_control { Given::Frame } else { Given::Anything };
+                }
+                Given::Frame => match (rest.size(), rest.size()) {
+                    (Some(DATA), Some(0)) => is_empty_data = true,
+                    (Some(DATA), Some(length)) => self.given = Given::Data(length),
+                    (_, length) => drop(length.and_then(|length| rest.take(length))),
+                },
+            }
+            let bytes = all - rest.0.len();
+            let piece = self.complete.split_to(bytes);
+            if !is_empty_data {
+                return Some(piece);
+            }
+        }
+        None
+    }
+
+    /// The rest at the end of the stream, for h3 to judge; `None` if there is none. It takes DATA
+    /// that is cut off for whole.
     ///
     /// # Errors
     /// The stream ends within a DATA frame (RFC 9114 section 7.1).
-    pub(super) fn rest(&mut self) -> Result<Bytes, Violation> {
+    pub(super) fn rest(&mut self) -> Result<Option<Bytes>, Violation> {
         match self.next {
             Next::Data(_) => Err(Violation::new(Code::Frame, "a DATA frame is cut off")),
-            _ => Ok(self.release()),
+            _ => Ok(Some(self.release()).filter(|rest| !rest.is_empty())),
         }
     }
 
-    /// The instructions of a QPACK stream, once its type has come, and what came of them.
+    /// The instructions of a QPACK stream, once its type has been given, and what came of them.
     pub(super) fn instructions(&mut self) -> Option<(Instructions, Bytes)> {
         match std::mem::replace(&mut self.next, Next::Anything) {
             Next::Instructions(instructions) => Some((instructions, self.release())),
@@ -219,8 +273,8 @@ impl Whole {
         std::mem::take(&mut self.held).into()
     }
 
-    /// The bytes that belong to what is complete, and the places of empty DATA frames in them.
-    fn complete(&mut self, all: &[u8], empty: &mut Vec<Range<usize>>) -> Result<usize, Violation> {
+    /// The bytes that belong to what is complete.
+    fn complete(&mut self, all: &[u8]) -> Result<usize, Violation> {
         let peer = self.load.0.peer;
         let mut rest = Reader(all);
         let mut done = 0;
@@ -257,8 +311,6 @@ impl Whole {
                         self.order.ends(peer, kind, &[])?;
                         if length > 0 {
                             self.next = Next::Data(length);
-                        } else {
-                            empty.push(all.len() - left..all.len() - rest.0.len());
                         }
                     } else if length > MOST_OF_A_FRAME {
                         return Err(Violation::too_much("a frame is too long"));
@@ -278,21 +330,6 @@ impl Whole {
         }
         Ok(done)
     }
-}
-
-/// The bytes that are at none of these places, which are in order. Without a place, this copies
-/// nothing.
-fn without(all: Bytes, places: &[Range<usize>]) -> Bytes {
-    if places.is_empty() {
-        return all;
-    }
-    let (mut kept, mut from) = (Vec::with_capacity(all.len()), 0);
-    for place in places {
-        kept.extend_from_slice(&all[from..place.start]);
-        from = place.end;
-    }
-    kept.extend_from_slice(&all[from..]);
-    kept.into()
 }
 
 impl Drop for Whole {
@@ -334,19 +371,27 @@ mod tests {
         Load::new(None, Peer::Client)
     }
 
+    impl Whole {
+        /// All pieces of what has arrived.
+        fn pieces(&mut self, arrived: Bytes) -> Result<Vec<Bytes>, Violation> {
+            self.take(arrived)?;
+            Ok(std::iter::from_fn(|| self.next()).collect())
+        }
+    }
+
     #[test]
     fn an_unfinished_frame_keeps_its_bytes_and_no_datagram() {
         let load = load();
         let mut stream = Whole::of_uni(load.clone());
         // A control stream with SETTINGS of 10,000 bytes.
         for byte in [&[0, 4, 0x67, 0x10][..], &[7; 9_999]].concat() {
-            let ready = stream.take(byte_of_a_datagram(byte)).expect("within the bounds");
-            assert!(ready.len() <= 1, "the type alone");
+            let ready = stream.pieces(byte_of_a_datagram(byte)).expect("within the bounds");
+            assert!(ready.concat().len() <= 1, "the type alone");
         }
         assert_eq!(KEPT.load(Ordering::Relaxed), 0);
         assert_eq!(load.0.held.load(Ordering::Relaxed), 10_002);
-        let whole = stream.take(byte_of_a_datagram(7)).expect("within the bounds");
-        assert_eq!(whole.len(), 10_003);
+        let whole = stream.pieces(byte_of_a_datagram(7)).expect("within the bounds");
+        assert_eq!(whole.concat().len(), 10_003);
         assert_eq!(load.0.held.load(Ordering::Relaxed), 0);
     }
 
@@ -362,11 +407,11 @@ mod tests {
             let mut whole = Whole::of_request(load());
             let mut got = Vec::new();
             for piece in stream.chunks(size) {
-                let ready = whole.take(Bytes::copy_from_slice(piece)).expect("within the bounds");
-                got.extend_from_slice(&ready);
+                let ready = whole.pieces(Bytes::copy_from_slice(piece)).expect("within the bounds");
+                got.extend_from_slice(&ready.concat());
             }
             assert_eq!(got, for_h3[..for_h3.len() - 5], "pieces of {size}");
-            got.extend_from_slice(&whole.rest().expect("a whole end"));
+            got.extend_from_slice(&whole.rest().expect("a whole end").unwrap_or_default());
             assert_eq!(got, for_h3);
         }
     }
@@ -376,16 +421,17 @@ mod tests {
         let mut request = Whole::of_request(load());
         // HEADERS, and DATA of 2^61 bytes.
         let begin = Bytes::from_static(&[1, 2, 0, 0, 0, 0xe0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3]);
-        assert_eq!(request.take(begin.clone()), Ok(begin));
+        let pieces = [&begin[..4], &begin[4..13], &begin[13..]].map(Bytes::copy_from_slice);
+        assert_eq!(request.pieces(begin), Ok(pieces.to_vec()));
         let more = Bytes::from_static(&[4; 1000]);
-        assert_eq!(request.take(more.clone()), Ok(more));
+        assert_eq!(request.pieces(more.clone()), Ok(vec![more]));
         let mut unknown = Whole::of_uni(load());
-        let begin = Bytes::from_static(&[0x21, 1, 0x7f]);
-        assert_eq!(unknown.take(begin.clone()), Ok(begin));
+        let pieces = [&[0x21][..], &[1, 0x7f]].map(Bytes::from_static);
+        assert_eq!(unknown.pieces(Bytes::from_static(&[0x21, 1, 0x7f])), Ok(pieces.to_vec()));
         // h3 hears of QPACK's streams that they are there.
         let mut encoder = Whole::of_uni(load());
-        let kind = encoder.take(Bytes::from_static(&[2, 0x20]));
-        assert_eq!(kind, Ok(Bytes::from_static(&[2])));
+        let kind = encoder.pieces(Bytes::from_static(&[2, 0x20]));
+        assert_eq!(kind, Ok(vec![Bytes::from_static(&[2])]));
         let (_, begun) = encoder.instructions().expect("its type has come");
         assert_eq!(&*begun, [0x20]);
     }
@@ -395,11 +441,12 @@ mod tests {
         let length = [0x80, 1, 0, 1];
         let mut long = Whole::of_request(load());
         let frame = Bytes::from([&[1][..], &length].concat());
-        assert_eq!(long.take(frame), Err(Violation::too_much("a frame is too long")));
+        assert_eq!(long.pieces(frame), Err(Violation::too_much("a frame is too long")));
         let load = load();
         let frame = Bytes::from([&[1, 0x80, 0, 0xff, 0xff][..], &[0; 50_000]].concat());
         let mut streams: Vec<_> = (0..6).map(|_| Whole::of_request(load.clone())).collect();
-        let taken: Vec<_> = streams.iter_mut().map(|one| one.take(frame.clone()).is_ok()).collect();
+        let taken: Vec<_> =
+            streams.iter_mut().map(|one| one.pieces(frame.clone()).is_ok()).collect();
         assert_eq!(taken, [true, true, true, true, true, false]);
         drop(streams);
         assert_eq!(load.0.held.load(Ordering::Relaxed), 0);

@@ -6,37 +6,42 @@ use std::time::Duration;
 use crate::common::{fetch, frame, headers, length, loopback};
 use fullpipe_files::noq::crypto::rustls::QuicServerConfig;
 use fullpipe_files::noq::{Connection, ConnectionError, Endpoint, ServerConfig, VarInt};
-use fullpipe_files::{Alpn, Client, ClientError, ClientOptions, Verify};
-use fullpipe_testkit::PATIENCE;
-use tokio::sync::oneshot;
+use fullpipe_files::{Alpn, Client, ClientError, ClientOptions, TransportSettings, Verify};
+use fullpipe_testkit::{PATIENCE, until};
+use tokio::sync::{mpsc, oneshot};
 
 /// A control stream with empty SETTINGS.
 const CONTROL: &[u8] = &[0, 4, 0];
+const NO_ERROR: u64 = 0x100;
+const MESSAGE_ERROR: u64 = 0x10e;
+
+/// What the client does to a server that gives it such answers.
+pub(crate) struct Seen {
+    /// The end of its one connection.
+    pub(crate) end: oneshot::Receiver<ConnectionError>,
+    /// The codes of the answers that it stopped, but for those that are no error.
+    pub(crate) stopped: mpsc::UnboundedReceiver<u64>,
+}
 
 /// A server that opens streams with these bytes, and gives this answer to every request, or none.
-/// And the end of its one connection.
-pub(crate) fn server_of(
-    streams: Vec<Vec<u8>>,
-    answer: Vec<u8>,
-) -> (Endpoint, oneshot::Receiver<ConnectionError>) {
-    server_that(streams, answer, End::Fin)
+pub(crate) fn server_of(streams: Vec<Vec<u8>>, answer: Vec<u8>) -> (Endpoint, Seen) {
+    server_that(streams, vec![(answer, End::Fin)])
 }
 
 /// The end of an answer.
 #[derive(Clone)]
-enum End {
+pub(crate) enum End {
     Fin,
+    /// There is none.
+    Open,
     /// In its place, once the answer has had the time to be taken.
     Reset,
     /// Behind these bytes, which come then.
     FinBehind(Vec<u8>),
 }
 
-fn server_that(
-    streams: Vec<Vec<u8>>,
-    answer: Vec<u8>,
-    end_of_answer: End,
-) -> (Endpoint, oneshot::Receiver<ConnectionError>) {
+/// Of several answers, a request gets the next one, and one behind the last gets the last again.
+pub(crate) fn server_that(streams: Vec<Vec<u8>>, answers: Vec<(Vec<u8>, End)>) -> (Endpoint, Seen) {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let key = rustls_pki_types::PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -52,18 +57,24 @@ fn server_that(
     let endpoint = Endpoint::server(config, loopback()).expect("a server");
     let accepting = endpoint.clone();
     let (ended, end) = oneshot::channel();
+    let (stops, stopped) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         let incoming = accepting.accept().await.expect("a client");
         let connection = incoming.await.expect("a connection");
-        serve(&connection, &streams, &answer, &end_of_answer).await;
+        serve(&connection, &streams, &answers, &stops).await;
         // Few tests ask.
         let _ = ended.send(connection.closed().await);
     });
-    (endpoint, end)
+    (endpoint, Seen { end, stopped })
 }
 
 /// The client may be gone at any time, and the test asks the client.
-async fn serve(connection: &Connection, streams: &[Vec<u8>], answer: &[u8], end: &End) {
+async fn serve(
+    connection: &Connection,
+    streams: &[Vec<u8>],
+    answers: &[(Vec<u8>, End)],
+    stops: &mpsc::UnboundedSender<u64>,
+) {
     let mut all = Vec::new();
     for bytes in streams {
         let Ok(mut stream) = connection.open_uni().await else { return };
@@ -73,14 +84,24 @@ async fn serve(connection: &Connection, streams: &[Vec<u8>], answer: &[u8], end:
     let mut open = Vec::new();
     while let Ok((mut send, mut recv)) = connection.accept_bi().await {
         let _ = recv.read_to_end(10_000).await;
+        let (stopped, stops) = (send.stopped(), stops.clone());
+        tokio::spawn(async move {
+            if let Ok(Some(code)) = stopped.await
+                && code.into_inner() != NO_ERROR
+            {
+                let _ = stops.send(code.into_inner());
+            }
+        });
+        let (answer, end) = &answers[open.len().min(answers.len() - 1)];
         if !answer.is_empty() {
             let _ = send.write_all(answer).await;
-            if !matches!(end, End::Fin) {
+            if !matches!(end, End::Fin | End::Open) {
                 // Sleeps: a reset overtakes what the client has not read.
                 tokio::time::sleep(Duration::from_millis(300)).await;
             }
             let _ = match end {
                 End::Fin => send.finish(),
+                End::Open => Ok(()),
                 End::Reset => send.reset(VarInt::from_u32(0x102)),
                 End::FinBehind(rest) => {
                     let _ = send.write_all(rest).await;
@@ -98,15 +119,19 @@ fn status(code: &str) -> Vec<u8> {
 
 /// The client's outcome with a server that sends these bytes.
 async fn outcome(control: &[u8], answer: &[Vec<u8>]) -> Result<Vec<u8>, ClientError> {
-    let (server, _end) = server_of(vec![control.to_vec()], answer.concat());
+    let (server, _seen) = server_of(vec![control.to_vec()], answer.concat());
     outcome_of(&server).await
 }
 
-async fn outcome_of(server: &Endpoint) -> Result<Vec<u8>, ClientError> {
+async fn client_of(server: &Endpoint, transport: TransportSettings) -> Client {
     let address = server.local_addr().expect("an address");
-    let options = ClientOptions { alpn: Alpn::H3, ..ClientOptions::default() };
+    let options = ClientOptions { alpn: Alpn::H3, transport, ..ClientOptions::default() };
     let client = Client::connect(address, "localhost", &Verify::Insecure, options).await;
-    let client = client.expect("a connection");
+    client.expect("a connection")
+}
+
+async fn outcome_of(server: &Endpoint) -> Result<Vec<u8>, ClientError> {
+    let client = client_of(server, TransportSettings::default()).await;
     tokio::time::timeout(PATIENCE, fetch(&client, "/f")).await.expect("it ends")
 }
 
@@ -193,13 +218,34 @@ async fn a_body_ends_with_its_stream_and_not_with_an_empty_frame() {
     }
 }
 
+/// The client asks for no more of a server than somebody reads, however short its frames are.
+#[tokio::main]
+async fn frames_of_one_byte_are_not_collected() {
+    const READ: u64 = 5_000;
+    const WINDOW: u32 = 100_000;
+    let answer = [status("200"), [0, 1, b'x'].repeat(10_000_000)].concat();
+    let (server, _seen) = server_of(vec![CONTROL.to_vec()], answer);
+    let transport =
+        TransportSettings { stream_receive_window: WINDOW, ..TransportSettings::default() };
+    let client = client_of(&server, transport).await;
+    let mut response = client.get("/f").await.expect("an answer");
+    let received = || client.connection().stats().udp_rx.bytes;
+    for read in 0..READ {
+        // So that there is always more to take than is read.
+        until("the window is full", || received() > u64::from(WINDOW) / 2 + 3 * read);
+        assert_eq!(response.chunk().await.expect("a body").as_deref(), Some(&b"x"[..]));
+    }
+    let most = 3 * READ + 2 * u64::from(WINDOW);
+    assert!(received() < most, "{} bytes for {READ} that were read", received());
+}
+
 /// What looks like the end is none while the stream goes on.
 #[tokio::main]
 async fn a_body_without_the_end_of_its_stream_is_no_file() {
     let (begin, data) = (status("200"), frame(0, b"abc"));
     for last in [frame(0, b""), headers(&[("x", "y")])] {
         let answer = [&begin[..], &data, &last].concat();
-        let (server, _end) = server_that(vec![CONTROL.to_vec()], answer, End::Reset);
+        let (server, _seen) = server_that(vec![CONTROL.to_vec()], vec![(answer, End::Reset)]);
         let error = outcome_of(&server).await.expect_err("no end of the stream");
         assert!(matches!(error, ClientError::Reset { code: 0x102 }), "{error}");
     }
@@ -211,7 +257,7 @@ async fn data_behind_trailers_is_no_body_however_late_it_comes() {
     let begin = [status("200"), headers(&[("x", "y")])].concat();
     let data = frame(0, b"abc");
     for (answer, end) in [([&begin[..], &data].concat(), End::Fin), (begin, End::FinBehind(data))] {
-        let (server, _end) = server_that(vec![CONTROL.to_vec()], answer, end);
+        let (server, _seen) = server_that(vec![CONTROL.to_vec()], vec![(answer, end)]);
         outcome_of(&server).await.expect_err("no body");
     }
 }
@@ -235,6 +281,7 @@ fullpipe_testkit::tests! {
     [] data_that_is_cut_off_is_no_file;
     [] a_server_that_says_too_much_gets_no_more_memory;
     [] interim_answers_are_none;
+    [] frames_of_one_byte_are_not_collected;
     [] a_part_that_nobody_asked_for_is_no_file;
     [] a_length_is_checked_however_often_it_is_said;
 }

@@ -16,6 +16,8 @@ pub(super) struct Pseudo {
     has_empty_path: bool,
     /// True if one comes behind a field that is none.
     comes_late: bool,
+    /// True if the value of one of the foreign ones begins with 1.
+    begins_with_1: bool,
 }
 
 impl Pseudo {
@@ -36,9 +38,12 @@ impl Pseudo {
                 Kind::Authority => pseudo.authority += 1,
                 Kind::Path => {
                     pseudo.path += 1;
-                    pseudo.has_empty_path = value.is_some_and(<[u8]>::is_empty);
+                    pseudo.has_empty_path = value.is_empty();
                 }
-                Kind::Foreign => pseudo.foreign += 1,
+                Kind::Foreign => {
+                    pseudo.foreign += 1;
+                    pseudo.begins_with_1 |= value.begins_with_1();
+                }
             }
         }
         Some(pseudo)
@@ -63,6 +68,11 @@ impl Pseudo {
             Self { has_empty_path: true, .. } => Some("an empty :path"),
             _ => None,
         }
+    }
+
+    /// True if this is an interim answer (RFC 9110 section 15.2), unless it is malformed.
+    pub(super) fn is_interim(&self) -> bool {
+        self.begins_with_1
     }
 
     /// The reason why an answer with these is malformed. h3 asks for `:status` in its header.
@@ -129,14 +139,39 @@ impl Kind {
     }
 }
 
-/// The next field line (RFC 9204 section 4.5), which begins with `first`: its kind and the bytes of
-/// its value as they are encoded, if it has its own.
-fn field_line<'a>(rest: &mut &'a [u8], first: u8) -> Option<(Kind, Option<&'a [u8]>)> {
+/// A field's value.
+enum Value<'a> {
+    /// That of an index of the static table.
+    Of(usize),
+    /// Its own, as it is encoded.
+    Own { bytes: &'a [u8], is_huffman: bool },
+}
+
+impl Value<'_> {
+    /// True if it is its own, and nothing.
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Own { bytes: [], .. })
+    }
+
+    /// True if a status begins with 1.
+    fn begins_with_1(&self) -> bool {
+        match *self {
+            // :status 103 and 100 (RFC 9204 appendix A).
+            Self::Of(index) => matches!(index, 24 | 63),
+            // 1 has five bits in Huffman code (RFC 7541 appendix B).
+            Self::Own { bytes: [first, ..], is_huffman: true } => first >> 3 == 1,
+            Self::Own { bytes, .. } => bytes.starts_with(b"1"),
+        }
+    }
+}
+
+/// The next field line (RFC 9204 section 4.5), which begins with `first`.
+fn field_line<'a>(rest: &mut &'a [u8], first: u8) -> Option<(Kind, Value<'a>)> {
     let is_static = |bit: u8| first & bit != 0;
     let kind = match first {
         0x80.. => {
             let index = integer(rest, 6)?;
-            return is_static(0x40).then(|| (Kind::of_index(index), None));
+            return is_static(0x40).then(|| (Kind::of_index(index), Value::Of(index)));
         }
         0x40..=0x7f => {
             let index = integer(rest, 4)?;
@@ -154,8 +189,8 @@ fn field_line<'a>(rest: &mut &'a [u8], first: u8) -> Option<(Kind, Option<&'a [u
     };
     let is_huffman = rest.first()? & 0x80 != 0;
     let length = integer(rest, 7)?;
-    let value = take(rest, length)?;
-    (!is_huffman || is_sound(value)).then_some((kind, Some(value)))
+    let bytes = take(rest, length)?;
+    (!is_huffman || is_sound(bytes)).then_some((kind, Value::Own { bytes, is_huffman }))
 }
 
 fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
@@ -261,6 +296,36 @@ mod tests {
         let empty = [0, 0, 0xc0 | 17, 0xc0 | 23, 0x51, 0, 0x50, 1, b'x'];
         let empty = Pseudo::read(&empty).expect("well encoded");
         assert_eq!(empty.malformed(false), Some("an empty :path"));
+    }
+
+    #[test]
+    fn an_interim_answer_is_known_however_its_status_is_encoded() {
+        let interim = |line: &[u8]| {
+            let section = [&[0, 0], line].concat();
+            Pseudo::read(&section).expect("well encoded").is_interim()
+        };
+        // 103 and 100 of the static table; the name of it; 103 and 199 in Huffman code.
+        for line in [
+            &[0xc0 | 24][..],
+            &[0xff, 0],
+            &[0x5f, 9, 3, b'1', b'0', b'0'],
+            &[0x5f, 9, 0x82, 0x08, 0x19],
+            &[0x5f, 9, 0x83, 0x0b, 0xef, 0xff],
+            b"\x27\x00:status\x03103",
+        ] {
+            assert!(interim(line), "{line:x?}");
+        }
+        // 200, 204 and 503 of the static table; 200 in Huffman code; a field that is none.
+        for line in [
+            &[0xc0 | 25][..],
+            &[0xff, 1],
+            &[0xc0 | 28],
+            &[0x5f, 9, 3, b'2', b'0', b'0'],
+            &[0x5f, 9, 0x82, 0x10, 0x01],
+            b"\x21x\x011",
+        ] {
+            assert!(!interim(line), "{line:x?}");
+        }
     }
 
     #[test]

@@ -155,9 +155,9 @@ impl Control {
 /// The frames of a request or of its answer (section 4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Message {
+    /// Nothing but interim answers.
     #[default]
     Nothing,
-    /// One field section, or several of an answer.
     Headers,
     Data,
     Trailers,
@@ -193,25 +193,24 @@ impl Message {
         kind: usize,
         payload: &[u8],
     ) -> Result<(), Violation> {
-        let before = *self;
-        *self = match (kind, before, peer) {
-            (DATA, ..) => Self::Data,
-            (HEADERS, Self::Nothing, _) => Self::Headers,
-            // Interim answers look like it, and the section that says so is not read here.
-            (HEADERS, Self::Headers, Peer::Server) => Self::Headers,
-            (HEADERS, ..) => Self::Trailers,
-            (_, same, _) => same,
-        };
-        // RFC 9204 section 2.2: h3 passes over what a section says of the dynamic table.
+        if kind == DATA {
+            *self = Self::Data;
+        }
         if kind != HEADERS {
             return Ok(());
         }
+        // RFC 9204 section 2.2: h3 passes over what a section says of the dynamic table.
         let pseudo = Pseudo::read(payload)
             .ok_or(Violation::new(Code::QpackDecompressionFailed, "a section has no sense"))?;
+        *self = match (*self, peer) {
+            (Self::Nothing, Peer::Server) if pseudo.is_interim() => Self::Nothing,
+            (Self::Nothing, _) => Self::Headers,
+            _ => Self::Trailers,
+        };
         // A request's are looked at where it is answered.
         let reason = match peer {
             Peer::Client => None,
-            Peer::Server => pseudo.malformed_of_answer(before == Self::Data),
+            Peer::Server => pseudo.malformed_of_answer(*self == Self::Trailers),
         };
         reason.map_or(Ok(()), |reason| Err(Violation::new(Code::Message, reason)))
     }

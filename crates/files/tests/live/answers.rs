@@ -262,6 +262,22 @@ async fn data_behind_trailers_is_no_body_however_late_it_comes() {
     }
 }
 
+/// RFC 9114 section 4.1: behind the answer's header there are trailers and nothing else.
+#[tokio::main]
+async fn a_second_header_is_no_empty_file() {
+    for second in [
+        status("404"),
+        headers(&[(":status", "200"), ("content-length", "3")]),
+        headers(&[("x", "y"), (":path", "/")]),
+    ] {
+        let answer = [status("103"), status("200"), second.clone()];
+        let error = outcome(CONTROL, &answer).await.expect_err("malformed").to_string();
+        assert!(error.starts_with("HTTP/3: "), "{second:x?}: {error}");
+    }
+    let trailers = [status("200"), headers(&[("x", "y")])];
+    assert_eq!(outcome(CONTROL, &trailers).await.expect("an answer"), b"");
+}
+
 /// RFC 9114 section 4.2.
 #[tokio::main]
 async fn an_answer_with_a_field_of_a_connection_is_malformed() {
@@ -281,6 +297,7 @@ fullpipe_testkit::tests! {
     [] data_that_is_cut_off_is_no_file;
     [] a_server_that_says_too_much_gets_no_more_memory;
     [] interim_answers_are_none;
+    [] a_second_header_is_no_empty_file;
     [] frames_of_one_byte_are_not_collected;
     [] a_part_that_nobody_asked_for_is_no_file;
     [] a_length_is_checked_however_often_it_is_said;

@@ -13,7 +13,7 @@ use noq::{ConnectionError, ReadError, VarInt};
 
 use super::NO_ERROR;
 use super::critical::{Critical, Qpack};
-use super::errors::{of_connection, of_read, of_stream, of_violation, of_write};
+use super::errors::{of_connection, of_message, of_read, of_stream, of_violation, of_write};
 use super::rules::{self, Peer, Violation};
 use super::whole::{Load, Whole};
 use crate::client::{CHUNKS_AT_ONCE, Early};
@@ -479,6 +479,10 @@ impl quic::RecvStream for RecvStream {
                 Ok(Some(piece)) => {
                     self.hand_over(cx);
                     return Poll::Ready(Ok(Some(piece)));
+                }
+                Err(violation) if violation.is_of_a_message() => {
+                    quic::RecvStream::stop_sending(self, violation.code.into_inner());
+                    return Poll::Ready(Err(of_message(&violation)));
                 }
                 Err(violation) => {
                     self.frames.close_connection(&violation);

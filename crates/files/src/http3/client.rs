@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use h3::ConnectionState;
 use h3::client::{RequestStream, SendRequest};
-use h3::error::StreamError;
+use h3::error::{Code, StreamError};
 use http::{HeaderMap, Request, Response, StatusCode};
 use tokio::task::JoinHandle;
 
@@ -147,16 +147,25 @@ async fn ask(
     let head = final_response(&mut stream, lost).await?;
     if let Some(name) = of_a_connection(head.headers()) {
         let reason = format!("the answer has {name}, which is about a connection");
-        return Err(ClientError::Http3(reason));
+        return Err(malformed(&mut stream, reason));
     }
     let left = match head.status() {
         // It says the length of another answer (RFC 9110 section 8.6).
         StatusCode::NOT_MODIFIED => None,
         _ => content_length(head.headers()).map_err(|value| {
-            ClientError::Http3(format!("content-length {value:?} is no length"))
+            malformed(&mut stream, format!("content-length {value:?} is no length"))
         })?,
     };
     Ok(Answer { head, stream, end, left, in_trailers: false })
+}
+
+/// Stops an answer that is malformed (RFC 9114 section 4.1.2).
+fn malformed(
+    stream: &mut RequestStream<BidiStream<Bytes>, Bytes>,
+    reason: impl Into<String>,
+) -> ClientError {
+    stream.stop_sending(Code::H3_MESSAGE_ERROR);
+    ClientError::Http3(reason.into())
 }
 
 /// The response behind any number of interim ones (RFC 9114 section 4.1), but for a server that
@@ -169,7 +178,7 @@ async fn final_response(
         let response = stream.recv_response().await.map_err(&lost)?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             // RFC 9114 section 4.5.
-            return Err(ClientError::Http3("the answer has status 101".to_owned()));
+            return Err(malformed(stream, "the answer has status 101"));
         }
         if !response.status().is_informational() {
             return Ok(response);
@@ -229,7 +238,11 @@ impl Answer {
             // It is one piece, so this copies nothing.
             let chunk = data.copy_to_bytes(data.remaining());
             if let Some(left) = &mut self.left {
-                *left = left.checked_sub(chunk.len() as u64).ok_or(ClientError::Incomplete)?;
+                *left = left.checked_sub(chunk.len() as u64).ok_or_else(|| {
+                    // Malformed as well.
+                    self.stream.stop_sending(Code::H3_MESSAGE_ERROR);
+                    ClientError::Incomplete
+                })?;
             }
             if !chunk.is_empty() {
                 return Poll::Ready(Ok(Some(chunk)));
@@ -262,6 +275,8 @@ impl CloseReason {
     fn of_stream(&self, error: StreamError) -> ClientError {
         match error {
             StreamError::RemoteTerminate { code, .. } => ClientError::Reset { code: code.value() },
+            // What the adapter says of the stream.
+            StreamError::Undefined(error) => self.of_connection(&error),
             error => self.of_connection(&error),
         }
     }

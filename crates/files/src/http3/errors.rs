@@ -7,6 +7,11 @@ use noq::{ConnectionError, ReadError, WriteError};
 
 use super::rules::Violation;
 
+/// The stream has been stopped for this.
+pub(super) fn of_message(violation: &Violation) -> StreamErrorIncoming {
+    StreamErrorIncoming::Unknown(violation.reason.into())
+}
+
 /// The connection has been closed for this.
 pub(super) fn of_violation(violation: &Violation) -> ConnectionErrorIncoming {
     ConnectionErrorIncoming::InternalError(violation.reason.to_owned())

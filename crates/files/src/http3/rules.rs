@@ -7,10 +7,10 @@ use fullpipe_noq_repairs::wire::Reader;
 
 use super::fields::Pseudo;
 
-/// An error of the peer that closes the connection.
+/// An error of the peer. It closes the connection, unless it is of one message alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Violation {
-    /// The code of the close.
+    /// The code of the close, or of the end of the stream.
     pub(super) code: VarInt,
     pub(super) reason: &'static str,
 }
@@ -46,6 +46,11 @@ impl Code {
 impl Violation {
     pub(super) const fn new(code: Code, reason: &'static str) -> Self {
         Self { code: code.var_int(), reason }
+    }
+
+    /// True if a message is malformed, which ends its stream alone (RFC 9114 section 4.1.2).
+    pub(super) fn is_of_a_message(&self) -> bool {
+        self.code == Code::Message.var_int()
     }
 
     /// More than anybody needs (RFC 9114 section 10.5).

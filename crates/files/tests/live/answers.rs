@@ -278,6 +278,39 @@ async fn a_second_header_is_no_empty_file() {
     assert_eq!(outcome(CONTROL, &trailers).await.expect("an answer"), b"");
 }
 
+/// RFC 9114 section 4.1.2: an error of its stream, and of no other request.
+#[tokio::main]
+async fn a_malformed_answer_ends_its_stream_alone() {
+    let (ok, data) = (status("200"), frame(0, b"abc"));
+    let sound = [&ok[..], &data].concat();
+    let twice = headers(&[(":status", "200"), (":status", "200")]);
+    for malformed in [
+        [&twice[..], &data].concat(),
+        [&ok[..], &data, &status("200")].concat(),
+        [&ok[..], &status("404")].concat(),
+        [&status("101")[..], &ok].concat(),
+        headers(&[(":status", "200"), ("connection", "close")]),
+        headers(&[(":status", "200"), ("content-length", "x")]),
+        [&headers(&[(":status", "200"), ("content-length", "2")])[..], &data].concat(),
+    ] {
+        let fin = || (sound.clone(), End::Fin);
+        // What has come as a whole is not stopped.
+        let answers = vec![fin(), (malformed.clone(), End::Open), fin()];
+        let (server, mut seen) = server_that(vec![CONTROL.to_vec()], answers);
+        let client = client_of(&server, TransportSettings::default()).await;
+        let fetch = || tokio::time::timeout(PATIENCE, fetch(&client, "/f"));
+        let outcomes = [fetch().await, fetch().await, fetch().await];
+        let outcomes = outcomes.map(|outcome| outcome.expect("it ends").ok());
+        assert_eq!(
+            outcomes,
+            [Some(b"abc".to_vec()), None, Some(b"abc".to_vec())],
+            "{malformed:x?}"
+        );
+        let stopped = tokio::time::timeout(PATIENCE, seen.stopped.recv()).await;
+        assert_eq!(stopped.expect("a code"), Some(MESSAGE_ERROR), "{malformed:x?}");
+    }
+}
+
 /// RFC 9114 section 4.2.
 #[tokio::main]
 async fn an_answer_with_a_field_of_a_connection_is_malformed() {
@@ -297,6 +330,7 @@ fullpipe_testkit::tests! {
     [] data_that_is_cut_off_is_no_file;
     [] a_server_that_says_too_much_gets_no_more_memory;
     [] interim_answers_are_none;
+    [] a_malformed_answer_ends_its_stream_alone;
     [] a_second_header_is_no_empty_file;
     [] frames_of_one_byte_are_not_collected;
     [] a_part_that_nobody_asked_for_is_no_file;

@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{AcquireError, Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::server::{Network, share_of};
 
@@ -23,6 +24,8 @@ pub(super) struct Descriptors {
     /// While fewer than these are taken, an address may have more than its part.
     plenty: usize,
     networks: Networks,
+    /// Tells one that waits for its own when one of anybody's gets free.
+    freed: Arc<Notify>,
 }
 
 /// The networks whose clients have a descriptor, or wait for one.
@@ -34,6 +37,18 @@ struct Networks(Arc<Mutex<HashMap<Network, Arc<Semaphore>>>>);
 pub(super) struct Descriptor {
     _all: OwnedSemaphorePermit,
     _own: Vec<Part>,
+    /// Behind the others, which are dropped before it.
+    _freed: Freed,
+}
+
+/// Tells when it is dropped.
+#[derive(Debug)]
+struct Freed(Arc<Notify>);
+
+impl Drop for Freed {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
 }
 
 /// A network's descriptors, one of which is taken if there is a permit.
@@ -56,6 +71,7 @@ impl Descriptors {
             per_address: per_address.unwrap_or(share_of(most)),
             plenty: if per_address.is_some() { 0 } else { most / 2 },
             networks: Networks::default(),
+            freed: Arc::default(),
         }
     }
 
@@ -75,16 +91,30 @@ impl Descriptors {
         let mut own = Vec::new();
         for network in Network::of(client).with_site() {
             let mut part = self.networks.part(network, network.most(self.per_address));
-            let semaphore = part.semaphore.clone()?;
-            part.permit = match semaphore.clone().try_acquire_owned() {
-                Ok(permit) => Some(permit),
-                Err(_) if self.in_use() < self.plenty => None,
-                Err(_) => Some(semaphore.acquire_owned().await.ok()?),
-            };
+            part.permit = self.permit(part.semaphore.clone()?).await.ok()?;
             own.push(part);
         }
         let all = self.all.clone().acquire_owned().await.ok()?;
-        Some(Descriptor { _all: all, _own: own })
+        Some(Descriptor { _all: all, _own: own, _freed: Freed(self.freed.clone()) })
+    }
+
+    /// A permit of these; none while there is plenty.
+    async fn permit(
+        &self,
+        own: Arc<Semaphore>,
+    ) -> Result<Option<OwnedSemaphorePermit>, AcquireError> {
+        let mut permit = pin!(own.acquire_owned());
+        loop {
+            let mut freed = pin!(self.freed.notified());
+            // Before the look, so that nothing gets free unheard between the two.
+            freed.as_mut().enable();
+            tokio::select! {
+                biased;
+                permit = &mut permit => return permit.map(Some),
+                () = std::future::ready(()), if self.in_use() < self.plenty => return Ok(None),
+                () = freed => {}
+            }
+        }
     }
 }
 
@@ -197,6 +227,29 @@ mod tests {
         assert!(begun.elapsed().is_zero());
         drop(own);
         assert_eq!(all.networks.lock().len(), 1);
+    }
+
+    /// A request that waits for one of its address gets one of plenty as soon as there is plenty.
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_hears_of_every_descriptor_that_gets_free() {
+        let all = Arc::new(Descriptors::new(16, None));
+        let mut one = taken(&all, |_| "192.0.2.1".to_owned()).await;
+        let mut other = taken(&all, |_| "198.51.100.1".to_owned()).await;
+        assert_eq!((one.len(), other.len()), (8, 4), "half, then a quarter");
+        let begun = tokio::time::Instant::now();
+        let waiting = {
+            let all = all.clone();
+            tokio::spawn(async move { all.get(address("192.0.2.1")).await })
+        };
+        for in_use in [12, 11, 10, 9, 8] {
+            tokio::task::yield_now().await;
+            assert!(!waiting.is_finished(), "{in_use} are taken");
+            assert_eq!(all.in_use(), in_use);
+            other.pop();
+        }
+        drop(one.pop());
+        assert!(waiting.await.expect("no panic").is_some());
+        assert!(begun.elapsed().is_zero(), "{:?}", begun.elapsed());
     }
 
     #[tokio::test(start_paused = true)]

@@ -41,7 +41,7 @@ mod transport;
 mod tun;
 mod width;
 
-use std::io::{ErrorKind, Write, stderr, stdout};
+use std::io::{ErrorKind, Write, stdout};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -264,7 +264,7 @@ fn takes_a_command() -> bool {
 
 /// One line on stderr. It is not worth a panic that stderr is closed.
 fn say(line: &str) {
-    let _ = writeln!(stderr(), "{line}");
+    let _ = log::write_to_stderr(format!("{line}\n").as_bytes());
 }
 
 /// On stdout. Whoever closed it has read enough.

@@ -1,4 +1,5 @@
-//! Lines that a thread of its own writes, so that whoever has one never waits for their reader.
+//! Lines that a thread of its own writes, so that whoever has one never waits for their reader; and
+//! what is done about a line that a failed write cut.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -18,7 +19,9 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// The place of the lines.
-pub(crate) trait Sink: Write + Send + 'static {
+pub(crate) trait Sink: Send + 'static {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()>;
+
     /// The file at its path is another one now.
     fn reopen(&mut self) {}
 
@@ -27,6 +30,45 @@ pub(crate) trait Sink: Write + Send + 'static {
 
     /// So many lines were left out.
     fn left_out(&mut self, lines: u64);
+}
+
+/// A place for whole lines. A write that fails, on a full disk say, can cut one: it is ended before
+/// the next, or that would look like its rest.
+pub(crate) struct WholeLines<W> {
+    to: W,
+    /// True if the last byte is none of a line's end.
+    is_cut: bool,
+}
+
+impl<W> WholeLines<W> {
+    pub(crate) const fn new(to: W, is_cut: bool) -> Self {
+        Self { to, is_cut }
+    }
+}
+
+impl<W: Write> WholeLines<W> {
+    /// Writes lines, with their ends.
+    pub(crate) fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        if self.is_cut {
+            self.write_all(b"\n")?;
+        }
+        self.write_all(lines)
+    }
+
+    fn write_all(&mut self, mut rest: &[u8]) -> io::Result<()> {
+        while !rest.is_empty() {
+            match self.to.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    self.is_cut = rest[..written].last() != Some(&b'\n');
+                    rest = &rest[written..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Lines on their way to a sink.
@@ -79,15 +121,19 @@ impl Lines {
     /// Waits until the lines are written, but not for a reader that takes nothing. True if they
     /// are.
     pub(crate) fn finish(&self) -> bool {
+        self.finish_within(LAST_LINES)
+    }
+
+    fn finish_within(&self, most: Duration) -> bool {
         let begun = Instant::now();
         while self.queue.messages.try_send(Message::End).is_err() {
-            if begun.elapsed() > LAST_LINES {
+            if begun.elapsed() > most {
                 return false;
             }
             // As many lines as there may be wait: a reader that is slow makes room.
             thread::sleep(Duration::from_millis(10));
         }
-        self.written.recv_timeout(LAST_LINES.saturating_sub(begun.elapsed())).is_ok()
+        self.written.recv_timeout(most.saturating_sub(begun.elapsed())).is_ok()
     }
 }
 
@@ -181,7 +227,7 @@ impl<S: Sink> Writer<S> {
         if batch.is_empty() {
             return;
         }
-        let written = self.sink.write_all(batch);
+        let written = self.sink.write(batch);
         self.load.bytes.fetch_sub(batch.len(), Ordering::Relaxed);
         batch.clear();
         if let Err(error) = &written
@@ -210,6 +256,7 @@ impl<S: Sink> Writer<S> {
 mod tests {
     use std::fs::File;
     use std::io::Read;
+    use std::os::fd::OwnedFd;
     use std::os::unix::fs::OpenOptionsExt;
 
     use nix::fcntl::OFlag;
@@ -217,12 +264,28 @@ mod tests {
 
     use super::*;
 
-    impl Sink for File {
+    /// A file, and the lines that were left out as it was told.
+    struct Counting(File, Arc<AtomicU64>);
+
+    impl Sink for Counting {
+        fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+            self.0.write_all(lines)
+        }
+
         fn failed(&mut self, error: &io::Error) {
             panic!("{error}");
         }
 
-        fn left_out(&mut self, _lines: u64) {}
+        fn left_out(&mut self, lines: u64) {
+            self.1.fetch_add(lines, Ordering::Relaxed);
+        }
+    }
+
+    /// Lines to a file, and the number of those that it was told were left out.
+    fn start(file: impl Into<File>) -> (Lines, Arc<AtomicU64>) {
+        let told = Arc::<AtomicU64>::default();
+        let sink = Counting(file.into(), told.clone());
+        (Lines::start("lines", sink).expect("a thread"), told)
     }
 
     fn of(bytes: usize) -> Box<[u8]> {
@@ -242,29 +305,30 @@ mod tests {
         let nonblocking = OFlag::O_NONBLOCK.bits();
         let reader = File::options().read(true).custom_flags(nonblocking).open(&path);
         let fifo = File::options().write(true).open(&path).expect("the FIFO");
-        let log = Lines::start("lines", fifo).expect("a thread");
+        let (log, told) = start(fifo);
         for _ in 0..LINES {
             log.queue.push(of(BYTES));
         }
         let waiting = log.queue.load.bytes.load(Ordering::Relaxed);
         assert!(waiting <= MOST_WAITING_BYTES, "{waiting} bytes");
-        let left_out = log.queue.load.left_out.load(Ordering::Relaxed) as usize;
-        assert!(left_out >= LINES - 2 * MOST_WAITING_BYTES / BYTES, "{left_out} lines");
         // A blocking one, which takes all that was not left out.
         let mut reader_of_all = File::open(&path).expect("the FIFO");
         drop(reader);
-        let mut all = vec![0; (LINES - left_out) * BYTES];
-        reader_of_all.read_exact(&mut all).expect("the lines");
-        assert!(all.chunks(BYTES).all(|line| *line == *of(BYTES)), "lines are whole");
-        assert!(log.finish());
+        log.queue.messages.send(Message::End).expect("the thread");
+        let mut all = Vec::new();
+        reader_of_all.read_to_end(&mut all).expect("the lines");
         assert_eq!(log.queue.load.bytes.load(Ordering::Relaxed), 0);
+        let left_out = told.load(Ordering::Relaxed) as usize;
+        assert!(left_out >= LINES - 2 * MOST_WAITING_BYTES / BYTES, "{left_out} lines");
+        assert_eq!(all.len(), (LINES - left_out) * BYTES);
+        assert!(all.chunks(BYTES).all(|line| *line == *of(BYTES)), "lines are whole");
     }
 
     #[test]
     fn it_is_told_now_and_then_and_at_the_end() {
         let file = tempfile::tempfile().expect("a file");
-        let load = Arc::<Load>::default();
-        let mut writer = Writer { sink: file, load: load.clone(), fails: false, told: None };
+        let (load, sink) = (Arc::<Load>::default(), Counting(file, Arc::default()));
+        let mut writer = Writer { sink, load: load.clone(), fails: false, told: None };
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(writer.left_out(at(0), false), None, "there are none");
@@ -283,8 +347,7 @@ mod tests {
     #[test]
     fn the_end_waits_for_a_reader_that_is_slow() {
         let (mut reader, writer) = std::io::pipe().expect("a pipe");
-        let log = Lines::start("lines", File::from(std::os::fd::OwnedFd::from(writer)));
-        let log = log.expect("a thread");
+        let (log, told) = start(OwnedFd::from(writer));
         for _ in 0..2 * MOST_WAITING {
             log.queue.push(of(20));
         }
@@ -293,24 +356,71 @@ mod tests {
             let mut all = Vec::new();
             reader.read_to_end(&mut all).map(|_| all)
         });
-        assert!(log.finish());
-        let left_out = log.queue.load.left_out.load(Ordering::Relaxed) as usize;
-        drop(log);
+        assert!(log.finish_within(Duration::from_secs(60)));
+        let left_out = told.load(Ordering::Relaxed) as usize;
         let all = reading.join().expect("no panic").expect("the lines");
-        assert!(all.len() / 20 <= 2 * MOST_WAITING - left_out, "{left_out} were left out");
+        assert_eq!(all.len() / 20, 2 * MOST_WAITING - left_out);
         assert!(all.len() / 20 >= MOST_WAITING, "{} lines", all.len() / 20);
     }
 
     #[test]
     fn the_end_does_not_wait_for_a_reader_that_takes_nothing() {
         let (_reader, writer) = std::io::pipe().expect("a pipe");
-        let log = Lines::start("lines", File::from(std::os::fd::OwnedFd::from(writer)));
-        let log = log.expect("a thread");
+        let (log, _) = start(OwnedFd::from(writer));
         for _ in 0..100 {
             log.queue.push(of(10_000));
         }
-        let begun = Instant::now();
-        assert!(!log.finish());
-        assert!(begun.elapsed() < 3 * LAST_LINES, "{:?}", begun.elapsed());
+        assert!(!log.finish_within(Duration::from_millis(10)));
+    }
+
+    /// A disk that takes so many bytes in all, and seven at a time.
+    struct Disk {
+        room: usize,
+        has: Vec<u8>,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.room == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            let taken = bytes.len().min(self.room).min(7);
+            self.room -= taken;
+            self.has.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Wherever the disk is full.
+    #[test]
+    fn a_line_that_is_cut_is_not_continued_by_the_next() {
+        let before = b"the first one\nthe second one\n";
+        for room in 0..=before.len() {
+            let mut lines = WholeLines::new(Disk { room, has: Vec::new() }, false);
+            assert_eq!(lines.write(before).is_err(), room < before.len());
+            lines.write(b"lost\n").expect_err("it stays full");
+            lines.to.room = usize::MAX;
+            lines.write(b"the last one\n").expect("there is room");
+            let text = String::from_utf8(lines.to.has).expect("text");
+            let (last, whole) = (text.lines().last(), &before[..room]);
+            assert_eq!(last, Some("the last one"), "{text:?}");
+            assert!(text.as_bytes().starts_with(whole), "{text:?}");
+            let ends = usize::from(whole.last().is_some_and(|byte| *byte != b'\n'));
+            assert_eq!(text.len(), room + ends + "the last one\n".len(), "{text:?}");
+        }
+    }
+
+    /// The end of a line that was cut may itself be all there is room for.
+    #[test]
+    fn what_an_earlier_program_cut_is_ended_too() {
+        let mut lines = WholeLines::new(Disk { room: 1, has: b"cut".to_vec() }, true);
+        lines.write(b"lost\n").expect_err("there is no room");
+        lines.to.room = usize::MAX;
+        lines.write(b"next\n").expect("there is room");
+        assert_eq!(lines.to.has, b"cut\nnext\n");
     }
 }

@@ -1,11 +1,19 @@
 //! The log on stderr: one line an event, whatever a peer managed to get into it.
 
-use std::io::{self, Write, stderr};
+use std::io::{self, Stderr, Write, stderr};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
-use crate::lines::{Lines, Sink};
+use crate::lines::{Lines, Sink, WholeLines};
+
+/// Writes lines to stderr, whichever thread has them.
+pub(crate) fn write_to_stderr(lines: &[u8]) -> io::Result<()> {
+    static STDERR: LazyLock<Mutex<WholeLines<Stderr>>> =
+        LazyLock::new(|| Mutex::new(WholeLines::new(stderr(), false)));
+    STDERR.lock().unwrap_or_else(PoisonError::into_inner).write(lines)
+}
 
 /// The log on its way to stderr.
 pub(crate) enum Log {
@@ -18,14 +26,14 @@ pub(crate) enum Log {
 impl Log {
     /// The log of a program that goes on whoever reads it, or of one that does not.
     pub(crate) fn start(goes_on: bool) -> Self {
-        let lines = goes_on.then(|| Lines::start("log", Stderr));
+        let lines = goes_on.then(|| Lines::start("log", ToStderr));
         // Without a thread for it the program will hardly have its own ones, and says so.
         lines.and_then(Result::ok).map_or(Self::AtOnce, Self::Apart)
     }
 
     pub(crate) fn writer(&self) -> BoxMakeWriter {
         match self {
-            Self::AtOnce => BoxMakeWriter::new(|| Escaping(stderr())),
+            Self::AtOnce => BoxMakeWriter::new(|| Escaping(ToStderr)),
             Self::Apart(lines) => {
                 let queue = lines.queue();
                 BoxMakeWriter::new(move || Escaping(queue.clone()))
@@ -50,19 +58,25 @@ impl Log {
     }
 }
 
-struct Stderr;
+struct ToStderr;
 
-impl Write for Stderr {
-    fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
-        stderr().write(lines)
+/// Each write is a line.
+impl Write for ToStderr {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        write_to_stderr(line)?;
+        Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        stderr().flush()
+        Ok(())
     }
 }
 
-impl Sink for Stderr {
+impl Sink for ToStderr {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        write_to_stderr(lines)
+    }
+
     /// There is no other place to say it.
     fn failed(&mut self, _error: &io::Error) {}
 

@@ -1,7 +1,7 @@
 //! The access log: one line of JSON for each request that is over.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::lines::{Lines, Sink};
+use crate::lines::{Lines, Sink, WholeLines};
 
 /// A file that gets the lines, written by a thread of its own.
 pub(super) struct AccessLog(Lines);
@@ -22,7 +22,7 @@ pub(super) struct AccessLog(Lines);
 /// The file, and the place where it is opened again.
 struct Log {
     path: PathBuf,
-    file: File,
+    file: WholeLines<File>,
 }
 
 /// A line, in the order of its fields.
@@ -72,17 +72,11 @@ impl AccessLog {
     }
 }
 
-impl Write for Log {
-    fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+impl Sink for Log {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         self.file.write(lines)
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl Sink for Log {
     fn reopen(&mut self) {
         match append(&self.path) {
             Ok(file) => {
@@ -105,7 +99,7 @@ impl Sink for Log {
 }
 
 /// The file at this place. A FIFO is one as well, if it has a reader: nobody waits for one.
-fn append(path: &Path) -> io::Result<File> {
+fn append(path: &Path) -> io::Result<WholeLines<File>> {
     let nonblocking = OFlag::O_NONBLOCK.bits();
     let file = File::options().append(true).create(true).custom_flags(nonblocking).open(path);
     let file = file.map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
@@ -114,7 +108,19 @@ fn append(path: &Path) -> io::Result<File> {
     })?;
     // The thread that writes may wait.
     fcntl(&file, FcntlArg::F_SETFL(OFlag::O_APPEND))?;
-    Ok(file)
+    let is_cut = file.metadata().is_ok_and(|file| file.is_file()) && ends_within_a_line(path);
+    Ok(WholeLines::new(file, is_cut))
+}
+
+/// True if the file does not end where a line does: whoever wrote it before was stopped.
+fn ends_within_a_line(path: &Path) -> bool {
+    let mut last = [b'\n'];
+    // One that is empty, or may not be read, counts as whole.
+    let read = File::open(path).and_then(|mut file| {
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)
+    });
+    read.is_ok() && last != [b'\n']
 }
 
 fn line(record: &RequestRecord<'_>) -> Box<[u8]> {
@@ -168,5 +174,19 @@ mod tests {
         assert!(line.starts_with("[\"é /") && line.contains('\u{1f600}'), "{line}");
         let back: [String; 1] = serde_json::from_str(&line).expect("JSON");
         assert_eq!(back[0], raw);
+    }
+
+    #[test]
+    fn a_line_that_an_earlier_run_left_unfinished_is_not_continued() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("access");
+        let log = |before: &str| {
+            std::fs::write(&path, before).expect("a file");
+            append(&path).expect("the file").write(b"next\n").expect("there is room");
+            std::fs::read_to_string(&path).expect("text")
+        };
+        assert_eq!(log(""), "next\n");
+        assert_eq!(log("whole\n"), "whole\nnext\n");
+        assert_eq!(log("whole\ncut"), "whole\ncut\nnext\n");
     }
 }

@@ -162,7 +162,12 @@ fn start_log(command: &Command) -> Log {
     let filter = asked.unwrap_or_else(|| default.parse().expect("it was written here"));
     // Without colours: whatever else is no plain text on a line came from a peer, and the writer
     // escapes it.
-    let log = Log::start(matches!(command, Command::Serve(_) | Command::Proxy(_)));
+    let goes_on = match command {
+        Command::Serve(_) | Command::Proxy(_) => true,
+        Command::Perf(args) => args.is_a_server(),
+        _ => false,
+    };
+    let log = Log::start(goes_on);
     let lines = tracing_subscriber::fmt::layer()
         .with_target(false)
         .with_ansi(false)

@@ -76,6 +76,12 @@ pub(crate) struct Args {
     json: bool,
 }
 
+impl Args {
+    pub(crate) fn is_a_server(&self) -> bool {
+        self.server.is_some()
+    }
+}
+
 const EXAMPLES: &str = "\
 Examples:
   fullpipe perf --server 127.0.0.1:5201

@@ -16,7 +16,7 @@ use super::report::Report;
 use super::{receive, send, transport_of};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::say;
+use crate::lines::{Lines, Sink};
 use crate::transport::Connection;
 
 /// Clients at one time; others wait.
@@ -50,6 +50,9 @@ pub(super) async fn run(
     println!("listening on {bound} ({name})");
     // Whoever waits for this line may read it through a pipe.
     io::stdout().flush().map_err(Failure::run)?;
+    // A reader that takes nothing stops neither the clients nor the end.
+    let results = Lines::start("results", ToStdout)
+        .map_err(|error| Failure::run(format!("cannot start: {error}")))?;
     let clients = Arc::new(Semaphore::new(CLIENTS));
     let json = args.json;
     let serve = async {
@@ -59,16 +62,16 @@ pub(super) async fn run(
             let (connection, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    say(&format!("no connection: {error}"));
+                    tracing::warn!("no connection: {error}");
                     sleep(PAUSE).await;
                     continue;
                 }
             };
-            let name = name.clone();
+            let (name, results) = (name.clone(), results.queue());
             tokio::spawn(async move {
                 match converse(&connection, name).await {
-                    Ok(report) => print(peer, &report, json),
-                    Err(error) => say(&format!("the measurement with {peer} broke off: {error}")),
+                    Ok(report) => results.push(lines(peer, &report, json)),
+                    Err(error) => tracing::warn!("the measurement with {peer} broke off: {error}"),
                 }
                 drop(place);
             });
@@ -79,6 +82,8 @@ pub(super) async fn run(
         () = interrupt.wait() => {}
     }
     transport.shutdown(Duration::ZERO).await;
+    // Whoever could be told that something is missing is not reading.
+    let _ = results.finish();
     Ok(())
 }
 
@@ -99,11 +104,32 @@ async fn converse(connection: &Connection, name: String) -> io::Result<Report> {
     Ok(sent)
 }
 
-fn print(client: SocketAddr, report: &Report, json: bool) {
-    match serde_json::to_string(&Line { client, report }) {
-        Ok(line) if json => println!("{line}"),
-        _ => println!("client           {client}\n{report}"),
+fn lines(client: SocketAddr, report: &Report, json: bool) -> Box<[u8]> {
+    let lines = match serde_json::to_string(&Line { client, report }) {
+        Ok(line) if json => format!("{line}\n"),
+        _ => format!("client           {client}\n{report}\n"),
+    };
+    lines.into_bytes().into()
+}
+
+/// Results on stdout.
+struct ToStdout;
+
+impl Sink for ToStdout {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(lines)?;
+        out.flush()
     }
-    // Nobody is left to be told that the terminal is gone.
-    let _ = io::stdout().flush();
+
+    fn failed(&mut self, error: &io::Error) {
+        // Whoever closed it has read enough.
+        if error.kind() != io::ErrorKind::BrokenPipe {
+            tracing::error!("cannot write to stdout: {error}; results are lost");
+        }
+    }
+
+    fn left_out(&mut self, results: u64) {
+        tracing::warn!(results, "results were left out: too many wait");
+    }
 }

@@ -9,6 +9,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use fullpipe_testkit::{PATIENCE, in_namespace, line_of};
+use nix::fcntl::{FcntlArg, fcntl};
 use serde_json::Value;
 
 use crate::common::{Running, Said, first_line, fullpipe, run};
@@ -17,7 +18,8 @@ fullpipe_testkit::tests! {
     []
         the_kernels_tcp_is_measured_in_both_directions,
         ctrl_c_keeps_the_results,
-        strangers_are_turned_away;
+        strangers_are_turned_away,
+        who_reads_nothing_stops_no_server;
     timed []
         a_measurement_lasts_as_long_as_it_should_and_shows_its_parts,
         who_does_not_listen_is_told_of_at_once;
@@ -62,6 +64,12 @@ fn is_whole(report: &Value, bytes: u64) {
     // Neither is below zero.
     assert!(difference >= -1e-6 && difference <= number("/idle_rtt_ms") / 2.0 + 1e-3, "{report}");
     assert_eq!(report["interrupted"].as_bool(), Some(false));
+}
+
+/// A measurement too short for its times to say anything comes to its end.
+fn measures(server: &Server) {
+    let said = client(server, &["--bytes", "1MB", "--json"]);
+    assert_eq!(report(&said)["bytes"].as_u64(), Some(62 << 14), "{}", said.stderr);
 }
 
 fn the_kernels_tcp_is_measured_in_both_directions() {
@@ -125,10 +133,38 @@ fn strangers_are_turned_away() {
         let end = stream.read_to_end(&mut rest).map_err(|error| error.kind());
         assert!(matches!(end, Ok(0) | Err(ErrorKind::ConnectionReset)), "{words:?}: {end:?}");
     }
-    is_whole(&report(&client(&server, &["--bytes", "1MB", "--json"])), 1_000_000);
+    measures(&server);
     server.process.interrupt();
     assert_eq!(server.process.end().code(), Some(0));
     assert_eq!(server.process.stderr().matches(" broke off: ").count(), 4);
+}
+
+/// Neither of what it says on stderr, nor of the results on stdout.
+fn who_reads_nothing_stops_no_server() {
+    let mut server = server(&["127.0.0.1:0"]);
+    let (stdout, stderr) = (server.process.0.stdout.as_ref(), server.process.0.stderr.as_ref());
+    // The least: fifty lines fill it.
+    fcntl(stdout.expect("a pipe"), FcntlArg::F_SETPIPE_SZ(4096)).expect("a size");
+    fcntl(stderr.expect("a pipe"), FcntlArg::F_SETPIPE_SZ(4096)).expect("a size");
+    let address: SocketAddr = server.address.parse().expect("an address");
+    for number in 0..200 {
+        let mut stream = TcpStream::connect(address).expect("a listener");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        stream.write_all(b"\0\0\0\0").expect("there is room");
+        let end = stream.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
+        let is_over = matches!(end, Ok(0) | Err(ErrorKind::ConnectionReset));
+        assert!(is_over, "number {number}: {end:?}");
+    }
+    for _ in 0..20 {
+        measures(&server);
+    }
+    server.process.interrupt();
+    assert_eq!(server.process.end().code(), Some(0));
+    assert!(server.process.stderr().contains(" broke off: "));
+    let mut results = String::new();
+    let stdout = server.process.0.stdout.as_mut().expect("a pipe");
+    stdout.read_to_string(&mut results).expect("text");
+    assert!(results.contains("goodput "), "{results}");
 }
 
 fn who_does_not_listen_is_told_of_at_once() {

@@ -5,9 +5,11 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use fullpipe_testkit::{in_namespace, until};
 use nix::sys::signal::Signal;
+use socket2::{Domain, Socket, Type};
 
 use crate::common::{Said, Serve, fullpipe, names, run, scrape, serve, sha256, text, write_file};
 
@@ -16,6 +18,7 @@ fullpipe_testkit::tests! {
         get_fetches_files_over_the_kernels_tcp,
         a_file_that_is_cut_off_is_an_error,
         connections_beyond_the_limit_are_closed,
+        the_kernel_holds_little_of_an_answer_that_nobody_takes,
         the_soft_limit_of_descriptors_is_raised,
         what_cannot_be_is_one_line;
     long []
@@ -81,6 +84,38 @@ fn answers_curl(dir: &Path, at: SocketAddr) {
     }
     let long = format!("x: {}", "y".repeat(9000));
     assert_eq!(curl(&url("/small"), &["-H", &long]).1, "431");
+}
+
+/// Bytes that the kernel holds of what one end has written, sent or not.
+fn held(end: SocketAddr, peer: SocketAddr) -> u64 {
+    let table = std::fs::read_to_string("/proc/thread-self/net/tcp").expect("Linux has it");
+    let name = |address: SocketAddr| match address {
+        SocketAddr::V4(v4) => {
+            format!("{:08X}:{:04X}", u32::from_ne_bytes(v4.ip().octets()), v4.port())
+        }
+        SocketAddr::V6(_) => panic!("{address} is in another table"),
+    };
+    let ends = format!(" {} {} ", name(end), name(peer));
+    let line = table.lines().find(|line| line.contains(&ends)).expect("a connection");
+    let queues = line.split_whitespace().nth(4).expect("the queues");
+    u64::from_str_radix(queues.split(':').next().unwrap_or(queues), 16).expect("a number")
+}
+
+/// TCP_NOTSENT_LOWAT is 256 KiB; the kernel's send buffer alone grows to megabytes.
+fn the_kernel_holds_little_of_an_answer_that_nobody_takes() {
+    let dir = files();
+    let serve = serve(dir.path(), &["--tcp", "127.0.0.1:0"]);
+    let client = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    // So that little is under way.
+    client.set_recv_buffer_size(16 << 10).expect("a size");
+    client.connect(&tcp(&serve).into()).expect("a listener");
+    let address = client.local_addr().ok().and_then(|address| address.as_socket());
+    let held = || held(tcp(&serve), address.expect("an address"));
+    client.send(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n").expect("a request");
+    until("the answer is written", || held() >= 256 << 10);
+    // Sleeps: that no more of it is written has no event.
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(held() < 512 << 10, "{} bytes", held());
 }
 
 fn curl_gets_files_from_the_kernels_tcp() {

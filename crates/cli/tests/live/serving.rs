@@ -426,12 +426,10 @@ fn a_file_that_is_missing_does_not_keep_the_others() {
 
 fullpipe_testkit::tests! {
     [] sigterm_lets_an_answer_end_and_takes_no_new_client,
-        a_reader_of_the_log_that_takes_nothing_stops_no_server,
         an_access_log_in_a_fifo_needs_a_reader,
         sighup_reads_the_certificate_again,
         the_access_log_has_a_line_of_json_for_each_request_and_is_opened_again,
         the_counters_of_prometheus_count,
-        half_requests_of_one_address_keep_no_scraper_waiting,
         the_clients_of_a_network_and_those_of_a_name_have_a_congestion_control_of_their_own,
         both_ends_can_be_kept_to_a_cipher,
         each_connection_leaves_a_qlog_at_both_ends,
@@ -439,5 +437,8 @@ fullpipe_testkit::tests! {
         a_request_comes_with_the_first_packets_of_a_session_that_is_resumed,
         without_session_tickets_nothing_is_resumed,
         a_file_that_is_missing_does_not_keep_the_others;
-    timed [] sigterm_waits_no_longer_than_it_should_and_a_second_signal_ends_it_at_once;
+    timed []
+        a_reader_of_the_log_that_takes_nothing_stops_no_server,
+        half_requests_of_one_address_keep_no_scraper_waiting,
+        sigterm_waits_no_longer_than_it_should_and_a_second_signal_ends_it_at_once;
 }

@@ -14,7 +14,7 @@ use fullpipe_cc::{Algorithm, Config, Controller, Duration, Instant, SendDecision
 fn main() {
     let (rtt, per_packet) = (Duration::from_millis(40), Duration::from_micros(480));
     let mut now = Instant::from_nanos(0);
-    let mut cc = Controller::new(Algorithm::Bbr3, Config::new(17), now);
+    let mut cc = Controller::new(Algorithm::BBR3, Config::new(17), now);
     let (mut free, mut flying) = (now, std::collections::VecDeque::new());
     while now < Instant::from_nanos(3_000_000_000) {
         let wake = match cc.can_send(now) {

@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn each_controller_has_a_seed_of_its_own() {
-        let configs = PathConfigs::new(Algorithm::Bbr3, u64::MAX);
+        let configs = PathConfigs::new(Algorithm::BBR3, u64::MAX);
         let seeds = [(); 3].map(|()| configs.next_config().seed);
         assert_eq!(seeds, [u64::MAX, 0, 1]);
     }
@@ -104,13 +104,13 @@ mod tests {
     #[test]
     fn saved_parameters_are_used_once() {
         let saved = SavedParameters { cwnd: 1 << 20, rtt: fullpipe_cc::Duration::from_millis(40) };
-        let configs = PathConfigs::new(Algorithm::Bbr3, 1).resuming(saved);
+        let configs = PathConfigs::new(Algorithm::BBR3, 1).resuming(saved);
         let resume = [(); 3].map(|()| configs.next_config().resume);
         assert_eq!(resume, [Some(saved), None, None]);
         // The rest of their lifetime counts, and no more than a minute.
         let within = |seconds| {
             let lifetime = Duration::from_secs(seconds);
-            let configs = PathConfigs::new(Algorithm::Bbr3, 1).resuming(saved);
+            let configs = PathConfigs::new(Algorithm::BBR3, 1).resuming(saved);
             configs.for_lifetime(lifetime).next_config().resume_within
         };
         assert_eq!([within(5), within(3600)], [5, 60].map(Duration::from_secs));

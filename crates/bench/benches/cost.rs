@@ -28,26 +28,26 @@ const CONTROLLER_TARGET: usize = 832;
 
 #[library_benchmark(config = LibraryBenchmarkConfig::default()
     .tool(Callgrind::default().entry_point(EntryPoint::Custom("*counted_ack*".to_owned()))))]
-#[bench::bbr3_cruise(Algorithm::Bbr3, Scope::Cruise, record())]
-#[bench::bbr3_cycle(Algorithm::Bbr3, Scope::Cycle, record())]
-#[bench::amended_bbr3(Algorithm::Bbr3x, Scope::Cycle, record())]
-#[bench::linux_bbr3(Algorithm::Bbr3Linux, Scope::Cycle, record())]
-#[bench::bbr1(Algorithm::Bbr1, Scope::Cycle, record())]
-#[bench::cubic(Algorithm::Cubic, Scope::Cycle, record())]
-#[bench::reno(Algorithm::Reno, Scope::Cycle, record())]
+#[bench::bbr3_cruise(Algorithm::BBR3, Scope::Cruise, record())]
+#[bench::bbr3_cycle(Algorithm::BBR3, Scope::Cycle, record())]
+#[bench::amended_bbr3(Algorithm::BBR3X, Scope::Cycle, record())]
+#[bench::linux_bbr3(Algorithm::BBR3_LINUX, Scope::Cycle, record())]
+#[bench::bbr1(Algorithm::BBR1, Scope::Cycle, record())]
+#[bench::cubic(Algorithm::CUBIC, Scope::Cycle, record())]
+#[bench::reno(Algorithm::RENO, Scope::Cycle, record())]
 fn ack(algorithm: Algorithm, scope: Scope, trace: Vec<TimedEvent>) -> Core {
     black_box(replay(&trace, Core::new(algorithm), scope))
 }
 
 #[library_benchmark(config = LibraryBenchmarkConfig::default()
     .tool(Callgrind::default().entry_point(EntryPoint::Custom("*counted_send*".to_owned()))))]
-#[bench::bbr3_cruise(Algorithm::Bbr3, Scope::Cruise, record())]
-#[bench::bbr3_cycle(Algorithm::Bbr3, Scope::Cycle, record())]
-#[bench::amended_bbr3(Algorithm::Bbr3x, Scope::Cycle, record())]
-#[bench::linux_bbr3(Algorithm::Bbr3Linux, Scope::Cycle, record())]
-#[bench::bbr1(Algorithm::Bbr1, Scope::Cycle, record())]
-#[bench::cubic(Algorithm::Cubic, Scope::Cycle, record())]
-#[bench::reno(Algorithm::Reno, Scope::Cycle, record())]
+#[bench::bbr3_cruise(Algorithm::BBR3, Scope::Cruise, record())]
+#[bench::bbr3_cycle(Algorithm::BBR3, Scope::Cycle, record())]
+#[bench::amended_bbr3(Algorithm::BBR3X, Scope::Cycle, record())]
+#[bench::linux_bbr3(Algorithm::BBR3_LINUX, Scope::Cycle, record())]
+#[bench::bbr1(Algorithm::BBR1, Scope::Cycle, record())]
+#[bench::cubic(Algorithm::CUBIC, Scope::Cycle, record())]
+#[bench::reno(Algorithm::RENO, Scope::Cycle, record())]
 fn send(algorithm: Algorithm, scope: Scope, trace: Vec<TimedEvent>) -> Core {
     black_box(replay(&trace, Core::new(algorithm), scope))
 }

@@ -57,7 +57,7 @@ fn one(algorithm: Algorithm) -> (Sim, Duration) {
 }
 
 fn many() -> (Sim, Duration) {
-    (bulk(Algorithm::Bbr3, 1000, 10_000), Duration::from_millis(500))
+    (bulk(Algorithm::BBR3, 1000, 10_000), Duration::from_millis(500))
 }
 
 /// A flow over so many links of a graph, of which the first is the bottleneck, and as many back.
@@ -68,7 +68,7 @@ fn over(links: usize) -> (Sim, Duration) {
         let delay = Duration::from_nanos(20_000_000 / links as u64);
         fullpipe_path::PathConfig::from(Link { rate, queue, delay, ..Link::default() })
     };
-    let flow = FlowConfig { route: Some(0), ..FlowConfig::bulk(Algorithm::Bbr3, 1) };
+    let flow = FlowConfig { route: Some(0), ..FlowConfig::bulk(Algorithm::BBR3, 1) };
     let mut config = SimConfig::new(link(100), fullpipe_path::PathConfig::default(), vec![flow]);
     config.links.resize_with(2 * links, || link(1_000));
     config.routes = vec![Route { there: (0..links).collect(), back: (links..2 * links).collect() }];
@@ -93,8 +93,8 @@ fn packets(sim: &Sim) -> u64 {
 
 #[library_benchmark(config = LibraryBenchmarkConfig::default()
     .tool(Callgrind::with_args(report::CACHES).entry_point(EntryPoint::Custom("*counted_run*".to_owned()))))]
-#[bench::bbr3(one(Algorithm::Bbr3))]
-#[bench::cubic(one(Algorithm::Cubic))]
+#[bench::bbr3(one(Algorithm::BBR3))]
+#[bench::cubic(one(Algorithm::CUBIC))]
 #[bench::thousand(many())]
 #[bench::two_links(over(2))]
 #[bench::many_links(over(MANY_LINKS))]
@@ -114,7 +114,7 @@ mod harness {
 
 /// Prints what a packet costs; that of one bbr3 flow is the measure for a thousand.
 fn print_costs(dir: &Path, outcome: &mut Outcome) {
-    let (bbr3, cubic) = (one(Algorithm::Bbr3), one(Algorithm::Cubic));
+    let (bbr3, cubic) = (one(Algorithm::BBR3), one(Algorithm::CUBIC));
     let runs = [("bbr3", bbr3), ("cubic", cubic), ("thousand", many())]
         .map(|(id, start)| (id, packets(&counted_run(start))));
     let mut figure = |(id, events): (&str, u64), cost, target| {
@@ -176,12 +176,12 @@ fn main() {
     let mut outcome = Outcome::default();
     print_costs(&dir, &mut outcome);
     println!("\ntime on this machine, as it is now");
-    timed("bbr3, 100 Mbit/s, 60 s", bulk(Algorithm::Bbr3, 1, 100), Duration::from_secs(60));
-    timed("cubic, 100 Mbit/s, 60 s", bulk(Algorithm::Cubic, 1, 100), Duration::from_secs(60));
+    timed("bbr3, 100 Mbit/s, 60 s", bulk(Algorithm::BBR3, 1, 100), Duration::from_secs(60));
+    timed("cubic, 100 Mbit/s, 60 s", bulk(Algorithm::CUBIC, 1, 100), Duration::from_secs(60));
     for ((flows, seconds), target) in [(1000, 10), (10_000, 3)].into_iter().zip(MEMORY_TARGETS_MIB)
     {
         let name = format!("{flows} bbr3, 10 Gbit/s, {seconds} s");
-        timed(&name, bulk(Algorithm::Bbr3, flows, 10_000), Duration::from_secs(seconds));
+        timed(&name, bulk(Algorithm::BBR3, flows, 10_000), Duration::from_secs(seconds));
         if let Some(mib) = peak_mib() {
             let verdict = outcome.judge(mib, Some(target));
             println!("{:<34} {mib:>8} of {target} MiB{verdict}", "most memory so far");

@@ -77,7 +77,7 @@ pub fn counts(trace: &[TimedEvent], scope: Scope) -> (u64, u64) {
 /// Records the trace: bbr3 over a link that delivers in order and loses one packet.
 pub fn record() -> Vec<TimedEvent> {
     let mut now = Instant::default();
-    let mut cc = Controller::new(Algorithm::Bbr3, Config { smss: PACKET, ..Config::new(1) }, now);
+    let mut cc = Controller::new(Algorithm::BBR3, Config { smss: PACKET, ..Config::new(1) }, now);
     let mut link_free = now;
     let mut arrivals = VecDeque::new();
     let mut trace = Vec::new();

@@ -2,7 +2,10 @@
 
 use core::mem::{offset_of, size_of};
 
-use fullpipe_cc::{AckFrequency, CubicRules, Duration, Rate, SwiftOptions, Transport};
+use fullpipe_cc::{
+    AckFrequency, Algorithm, Bbr1Options, BbrSwiftOptions, CubicOptions, CubicRules, Duration,
+    Rate, Transport,
+};
 
 use crate::FULLPIPE_NONE;
 use crate::handle::{guard, read};
@@ -93,6 +96,7 @@ impl Config {
     /// The defaults, in a program's struct of `size` bytes.
     fn new(size: usize, seed: u64) -> Self {
         let config = fullpipe_cc::Config::new(seed);
+        let swift = BbrSwiftOptions::new();
         Self {
             size,
             seed,
@@ -107,36 +111,36 @@ impl Config {
             cubic_rules: FULLPIPE_CUBIC_RFC9438,
             has_selective_acks: config.has_selective_acks.into(),
             paced: config.paced.into(),
-            bbr1_ack_aggregation: config.bbr1_ack_aggregation.into(),
+            bbr1_ack_aggregation: Bbr1Options::new().ack_aggregation().into(),
             ecn: config.ecn.into(),
             reserved: [0; 4],
-            swift_base_target: config.swift.base_target.as_nanos(),
-            swift_hop_delay: config.swift.hop_delay.as_nanos(),
-            swift_flow_scaling_range: config.swift.flow_scaling_range.as_nanos(),
-            swift_endpoint_target: config.swift.endpoint_target.as_nanos(),
-            swift_max_receiver_delay: config.swift.max_receiver_delay.as_nanos(),
-            swift_hops: config.swift.hops.into(),
+            swift_base_target: swift.base_target().as_nanos(),
+            swift_hop_delay: swift.hop_delay().as_nanos(),
+            swift_flow_scaling_range: swift.flow_scaling_range().as_nanos(),
+            swift_endpoint_target: swift.endpoint_target().as_nanos(),
+            swift_max_receiver_delay: swift.max_receiver_delay().as_nanos(),
+            swift_hops: swift.hops().into(),
         }
     }
 
-    /// The core's configuration of the struct behind `config`.
+    /// What the struct behind `config` says.
     ///
     /// # Safety
     ///
     /// `config` is null, or points to a valid struct of this name, of any version.
-    pub(crate) unsafe fn read(config: *const Self) -> Result<fullpipe_cc::Config, Status> {
+    pub(crate) unsafe fn read(config: *const Self) -> Result<Checked, Status> {
         // SAFETY: null, or `size` is there, with which each version begins.
         let size = unsafe { read(config.cast::<usize>()) }?;
         // SAFETY: the caller's guarantee, and all fields are integers.
         unsafe { versioned::read_over(config, size, Self::new(size, 0)) }?.to_core()
     }
 
-    /// The core's configuration, or what is wrong with this one.
-    fn to_core(self) -> Result<fullpipe_cc::Config, Status> {
+    /// The same for the core, or what is wrong with it.
+    fn to_core(self) -> Result<Checked, Status> {
         if self.reserved != [0; 4] {
             return Err(Status::UnknownField);
         }
-        Ok(fullpipe_cc::Config {
+        let config = fullpipe_cc::Config {
             smss: check(self.smss.into(), 1, MAX_BYTES.into())? as u32,
             initial_cwnd: optional(self.initial_cwnd, 1, MAX_INITIAL_CWND)?,
             transport: match self.transport {
@@ -154,34 +158,58 @@ impl Config {
             )?),
             max_pacing_rate: optional(self.max_pacing_rate, 1, u64::MAX)?
                 .map(Rate::from_bytes_per_sec),
-            bbr1_ack_aggregation: boolean(self.bbr1_ack_aggregation)?,
             paced: boolean(self.paced)?,
-            cubic: match self.cubic_rules {
-                FULLPIPE_CUBIC_RFC9438 => CubicRules::Rfc9438,
-                FULLPIPE_CUBIC_LINUX => CubicRules::Linux,
-                _ => return Err(Status::BadConfig),
-            },
             ecn: boolean(self.ecn)?,
-            swift: self.swift()?,
             ..fullpipe_cc::Config::new(self.seed)
+        };
+        let has_ack_aggregation = boolean(self.bbr1_ack_aggregation)?;
+        let rules = match self.cubic_rules {
+            FULLPIPE_CUBIC_RFC9438 => CubicRules::Rfc9438,
+            FULLPIPE_CUBIC_LINUX => CubicRules::Linux,
+            _ => return Err(Status::BadConfig),
+        };
+        Ok(Checked {
+            config,
+            bbr1: Bbr1Options::new().with_ack_aggregation(has_ack_aggregation),
+            cubic: CubicOptions::new().with_rules(rules),
+            swift: self.swift()?,
         })
     }
 
     /// The options of `bbr-swift`, or [`Status::BadConfig`].
-    fn swift(&self) -> Result<SwiftOptions, Status> {
+    fn swift(&self) -> Result<BbrSwiftOptions, Status> {
         let time = |nanos| check(nanos, 0, MAX_SWIFT_NANOS).map(Duration::from_nanos);
-        let options = SwiftOptions {
-            base_target: time(self.swift_base_target)?,
-            hop_delay: time(self.swift_hop_delay)?,
-            hops: u8::try_from(self.swift_hops).map_err(|_| Status::BadConfig)?,
-            flow_scaling_range: time(self.swift_flow_scaling_range)?,
-            endpoint_target: time(self.swift_endpoint_target)?,
-            max_receiver_delay: time(self.swift_max_receiver_delay)?,
-            ..SwiftOptions::DATA_CENTER
-        };
-        let hops = options.hop_delay.times(options.hops.into());
-        time((options.base_target + hops).as_nanos())?;
+        let options = BbrSwiftOptions::new()
+            .with_base_target(time(self.swift_base_target)?)
+            .with_hop_delay(time(self.swift_hop_delay)?)
+            .with_hops(u8::try_from(self.swift_hops).map_err(|_| Status::BadConfig)?)
+            .with_flow_scaling_range(time(self.swift_flow_scaling_range)?)
+            .with_endpoint_target(time(self.swift_endpoint_target)?)
+            .with_max_receiver_delay(time(self.swift_max_receiver_delay)?);
+        let hops = options.hop_delay().times(options.hops().into());
+        time((options.base_target() + hops).as_nanos())?;
         Ok(options)
+    }
+}
+
+/// The core's configuration, and the options of the algorithms that have some here.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    pub(crate) config: fullpipe_cc::Config,
+    bbr1: Bbr1Options,
+    cubic: CubicOptions,
+    swift: BbrSwiftOptions,
+}
+
+impl Checked {
+    /// `algorithm` with its options.
+    pub(crate) fn options_of(&self, algorithm: Algorithm) -> Algorithm {
+        match algorithm {
+            Algorithm::Bbr1(_) => Algorithm::Bbr1(self.bbr1),
+            Algorithm::Cubic(_) => Algorithm::Cubic(self.cubic),
+            Algorithm::BbrSwift(_) => Algorithm::BbrSwift(self.swift),
+            others => others,
+        }
     }
 }
 
@@ -251,14 +279,14 @@ mod tests {
             // SAFETY: `config` is valid, and as long as its size at least.
             format!("{:?}", unsafe { Config::read(config) }.expect("a configuration"))
         };
-        let swift = SwiftOptions::DATA_CENTER;
+        let swift = BbrSwiftOptions::new();
         let defaults = [
-            swift.base_target.as_nanos(),
-            swift.hop_delay.as_nanos(),
-            swift.flow_scaling_range.as_nanos(),
-            swift.endpoint_target.as_nanos(),
-            swift.max_receiver_delay.as_nanos(),
-            swift.hops.into(),
+            swift.base_target().as_nanos(),
+            swift.hop_delay().as_nanos(),
+            swift.flow_scaling_range().as_nanos(),
+            swift.endpoint_target().as_nanos(),
+            swift.max_receiver_delay().as_nanos(),
+            swift.hops().into(),
         ];
         let own = [100_001, 2_002, 300_003, 400_004, 5_005, 66];
         let mut seen = Vec::new();

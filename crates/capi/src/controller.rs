@@ -205,8 +205,9 @@ pub unsafe extern "C" fn fullpipe_new(
         unsafe {
             write(out, ptr::null_mut())?;
             let algorithm = self::algorithm(algorithm)?;
-            let config = Config::read(config)?;
-            let controller = Controller::new(algorithm, config, Instant::from_nanos(now));
+            let read = Config::read(config)?;
+            let (algorithm, now) = (read.options_of(algorithm), Instant::from_nanos(now));
+            let controller = Controller::new(algorithm, read.config, now);
             write(out, Box::into_raw(Box::new(Handle::new(controller))))
         }
     })
@@ -389,8 +390,12 @@ pub unsafe extern "C" fn fullpipe_on_migration(
     // SAFETY: the caller's guarantee for both.
     unsafe {
         with(cc, |handle| {
-            let config = Config::read(config)?;
-            handle.controller()?.on_migration(Instant::from_nanos(now), seed, &config);
+            let read = Config::read(config)?;
+            let cc = handle.controller()?;
+            // As on_migration of the core, which keeps the options: here the struct has them.
+            let algorithm = read.options_of(cc.algorithm());
+            let config = fullpipe_cc::Config { seed, handshake_rtt: None, ..read.config };
+            cc.set_algorithm(algorithm, Instant::from_nanos(now), &config);
             Ok(())
         })
     }
@@ -409,8 +414,9 @@ pub unsafe extern "C" fn fullpipe_set_algorithm(
     unsafe {
         with(cc, |handle| {
             let algorithm = self::algorithm(algorithm)?;
-            let config = Config::read(config)?;
-            handle.controller()?.set_algorithm(algorithm, Instant::from_nanos(now), &config);
+            let read = Config::read(config)?;
+            let algorithm = read.options_of(algorithm);
+            handle.controller()?.set_algorithm(algorithm, Instant::from_nanos(now), &read.config);
             Ok(())
         })
     }
@@ -440,11 +446,11 @@ pub unsafe extern "C" fn fullpipe_on_mtu_update(
     // SAFETY: the caller's guarantee for both.
     unsafe {
         with(cc, |handle| {
-            let config = Config::read(config)?;
+            let read = Config::read(config)?;
             if !(1..=MAX_BYTES).contains(&smss) {
                 return Err(Status::BadArgument);
             }
-            handle.controller()?.on_mtu_update(Instant::from_nanos(now), smss, &config);
+            handle.controller()?.on_mtu_update(Instant::from_nanos(now), smss, &read.config);
             Ok(())
         })
     }

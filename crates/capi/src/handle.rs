@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_panic_becomes_a_status_and_ends_the_controller() {
         let now = Instant::default();
-        let mut handle = Handle::new(Controller::new(Algorithm::Bbr3, Config::new(1), now));
+        let mut handle = Handle::new(Controller::new(Algorithm::BBR3, Config::new(1), now));
         let pointer: *mut Handle = &mut handle;
         // SAFETY: `pointer` is valid, and nothing else uses it.
         let with = |call: fn(&mut Handle) -> Result<(), Status>| unsafe { with(pointer, call) };

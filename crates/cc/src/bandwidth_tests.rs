@@ -21,7 +21,7 @@ fn ask(link: &mut Link) -> BandwidthProbe {
 
 #[test]
 fn the_estimate_is_the_links_rate_in_every_state() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x, Algorithm::Bbr3Linux, Algorithm::Bbr1] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR3X, Algorithm::BBR3_LINUX, Algorithm::BBR1] {
         let mut link = link(algorithm);
         link.run(Duration::from_secs(2));
         let end = link.now + Duration::from_secs(12);
@@ -31,10 +31,10 @@ fn the_estimate_is_the_links_rate_in_every_state() {
             assert!((9_800..=10_000).contains(&kbit), "{algorithm}, {:?}: {kbit}", link.state());
         }
         // bbr3x has none here.
-        let probed = link.states.contains(&State::ProbeRtt) || algorithm == Algorithm::Bbr3x;
+        let probed = link.states.contains(&State::ProbeRtt) || algorithm == Algorithm::BBR3X;
         assert!(probed, "{algorithm}: {:?}", link.states);
     }
-    for algorithm in [Algorithm::Cubic, Algorithm::Reno, Algorithm::Prague] {
+    for algorithm in [Algorithm::CUBIC, Algorithm::RENO, Algorithm::PRAGUE] {
         let mut link = link(algorithm);
         link.run(Duration::from_secs(3));
         let kbit = kbit(&link.cc);
@@ -70,7 +70,7 @@ fn there_is_no_estimate_before_a_round_trip_and_none_above_what_is_allowed() {
 /// The window doubles in a round trip, so that half of it is what arrived in the last one.
 #[test]
 fn in_slow_start_the_estimate_is_what_arrives() {
-    for algorithm in [Algorithm::Cubic, Algorithm::Reno, Algorithm::Prague] {
+    for algorithm in [Algorithm::CUBIC, Algorithm::RENO, Algorithm::PRAGUE] {
         let mut link = Link::new(algorithm, 1_000, MS.times(40));
         link.run(MS.times(210));
         let before = link.delivered;
@@ -101,7 +101,7 @@ fn the_estimate_is_never_zero() {
 /// The time from the begin of a CRUISE to REFILL, in ms, where an application asks or not.
 fn cruise_ms(asks: bool) -> u64 {
     // A path on which the coexistence with Reno asks for no earlier probe.
-    let mut link = Link::new(Algorithm::Bbr3, 100, MS.times(60));
+    let mut link = Link::new(Algorithm::BBR3, 100, MS.times(60));
     link.run_to(State::ProbeBwCruise);
     let begun = link.now;
     while link.state() == State::ProbeBwCruise {
@@ -124,7 +124,7 @@ fn a_request_halves_the_wait_and_no_more() {
 
 #[test]
 fn the_answer_is_the_states() {
-    let mut link = link(Algorithm::Bbr3);
+    let mut link = link(Algorithm::BBR3);
     link.run(MS.times(90));
     assert_eq!(ask(&mut link), BandwidthProbe::Probing, "Startup probes");
     let not_now = BandwidthProbe::NotNow;
@@ -147,7 +147,7 @@ fn the_answer_is_the_states() {
 /// BBRv1 probes in a phase of eight: the answer is no where its state looks for something else.
 #[test]
 fn bbr1_says_no_in_drain_and_in_probe_rtt() {
-    let mut link = link(Algorithm::Bbr1);
+    let mut link = link(Algorithm::BBR1);
     for (state, answer) in [
         (State::Drain, BandwidthProbe::NotNow(NotNow::Draining)),
         (State::ProbeBw, BandwidthProbe::Probing),
@@ -160,7 +160,7 @@ fn bbr1_says_no_in_drain_and_in_probe_rtt() {
 
 #[test]
 fn after_too_much_loss_the_whole_wait_stays() {
-    let mut link = link(Algorithm::Bbr3);
+    let mut link = link(Algorithm::BBR3);
     let rate = Rate::from_bits_per_sec(4_000_000);
     let (depth, filled) = (30_000, link.now);
     link.policer = Some(TokenBucket { rate, depth, tokens: depth, filled });
@@ -185,7 +185,7 @@ fn after_too_much_loss_the_whole_wait_stays() {
 
 #[test]
 fn a_loss_based_algorithm_says_no_while_it_recovers() {
-    for algorithm in [Algorithm::Cubic, Algorithm::Reno, Algorithm::Prague] {
+    for algorithm in [Algorithm::CUBIC, Algorithm::RENO, Algorithm::PRAGUE] {
         let mut link = link(algorithm);
         link.run(MS.times(500));
         assert_eq!(ask(&mut link), BandwidthProbe::Probing, "{algorithm}");

@@ -1,9 +1,8 @@
-//! Configuration of a controller: the few numbers that belong to the transport, and the options of
-//! algorithms.
+//! Configuration of a controller: the few numbers that belong to the transport. What belongs to one
+//! algorithm is in [`crate::options`].
 
-use crate::amendments::Amendments;
 use crate::sampler::MAX_TX_IN_FLIGHT;
-use crate::units::{Duration, Gain, Rate};
+use crate::units::{Duration, Rate};
 
 /// The transport that carries the flow, where the draft makes a difference ("BBR.offload_budget").
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -20,100 +19,6 @@ pub enum Transport {
     Quic,
     /// Three quanta: one in the qdisc, one in segmentation, one unacknowledged at the receiver.
     Tcp,
-}
-
-/// Gains of Startup for the pacing rate and the window, to measure what others would do. BBRv2 had
-/// 2.89 for both: 2 / ln 2, which more than doubles the rate each round.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct StartupGains {
-    /// BBR.StartupPacingGain. Below 2 the rate does not double each round.
-    pub pacing: Gain,
-    /// The window's, kept through Drain; the draft has BBR.DefaultCwndGain for it.
-    pub cwnd: Gain,
-}
-
-/// The rules of CUBIC that [`crate::Algorithm::Cubic`] follows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "snake_case")
-)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum CubicRules {
-    /// RFC 9438, with the slow start of HyStart++ (RFC 9406).
-    #[default]
-    Rfc9438,
-    /// Linux's, with HyStart; `cubic_linux.rs` lists what differs.
-    Linux,
-}
-
-/// The options of [`crate::Algorithm::BbrSwift`]: its delays' targets. Each, and the base target
-/// with its hops, counts up to 4.29 s, which 32 bits of nanoseconds hold; more counts as that.
-///
-/// Swift's paper gives the meaning of each and few values. Those here are for a data centre with
-/// round trips of some 25 us and are guesses; an operator sets them by the distances in the
-/// network.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct SwiftOptions {
-    /// The network RTT at which a flow with a large window is content, over one hop: the distance,
-    /// and a queue that keeps the link busy.
-    pub base_target: Duration,
-    /// The part of the target for each hop, Swift's h.
-    pub hop_delay: Duration,
-    /// The switches between the ends. Swift takes them from each packet's TTL.
-    pub hops: u8,
-    /// The most that the flow scaling adds to the target, for windows of 0.1 packets and less.
-    pub flow_scaling_range: Duration,
-    /// The delay in the receiver's host at which a flow is content.
-    pub endpoint_target: Duration,
-    /// The longest delay at the receiver, in its host and on purpose together, that is believed: at
-    /// least the peer's max_ack_delay (RFC 9000 section 18.2), or the longest wait of its TCP.
-    pub max_receiver_delay: Duration,
-    /// The draft's rules that stay in force.
-    pub keeps: DraftRules,
-}
-
-/// Rules of the draft that `bbr-swift` replaces whatever the delays are; true keeps the draft's.
-/// With all three, and a target that no delay reaches, what is left is `bbr3`: so a measurement
-/// says what each of them does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct DraftRules {
-    /// BBR.MinPipeCwnd is four packets, and not as few as make the receiver acknowledge.
-    pub min_pipe_cwnd: bool,
-    /// BBR.PacingMarginPercent: the pacing rate is 1 % below the estimated bandwidth.
-    pub pacing_margin: bool,
-    /// A probe comes after as many rounds as the estimated BDP has packets, 63 at most ("Time Scale
-    /// for Bandwidth Probing"), and not after 32 to 63 whatever the BDP is.
-    pub probe_rounds: bool,
-}
-
-impl DraftRules {
-    /// None of them: `bbr-swift` has its own.
-    pub const NONE: Self = Self { min_pipe_cwnd: false, pacing_margin: false, probe_rounds: false };
-}
-
-impl SwiftOptions {
-    /// For round trips of some 25 us: a base target of 25 us, five hops (three tiers of switches)
-    /// of 3.8 us, which is the base over 6.55 as in csg-htsim, a range of five bases as there, 100
-    /// us in the receiver's host, and the 0.5 s that a TCP may hold an ACK back at most (RFC 9293
-    /// section 3.8.6.3); Linux does so for 40 to 200 ms, and QUIC for 25.
-    pub const DATA_CENTER: Self = Self {
-        base_target: Duration::from_micros(25),
-        hop_delay: Duration::from_nanos(3_800),
-        hops: 5,
-        flow_scaling_range: Duration::from_micros(125),
-        endpoint_target: Duration::from_micros(100),
-        max_receiver_delay: Duration::from_millis(500),
-        keeps: DraftRules::NONE,
-    };
 }
 
 /// The receiver's ACK frequency, where it was asked to acknowledge less often than RFC 9000 section
@@ -172,14 +77,6 @@ pub struct Config {
     /// The most that the pacing rate may be, in bytes per second (SO_MAX_PACING_RATE of Linux). A
     /// flow that would not be paced is paced at this. At least 1.
     pub max_pacing_rate: Option<Rate>,
-    /// True if `bbr1` widens its window by the aggregation that it sees in the ACKs, as Linux does
-    /// since 5.0; without it, it is the BBR of before, whose window is two BDP. Others ignore it.
-    pub bbr1_ack_aggregation: bool,
-    /// Startup's gains of `bbr3` and `bbr3-linux`. `None`: their own, 2.77 and 2.0.
-    pub startup_gains: Option<StartupGains>,
-    /// The amendments of `bbr3x` that are off; the draft's own rule is in force for them. Others
-    /// ignore it.
-    pub bbr3x_without: Amendments,
     /// True if `cubic` and `reno` are paced, from the first round-trip sample on: at 1.25 windows
     /// in a smoothed round trip (RFC 9002 section 7.7; Linux's `cubic` at 1.2), and at 2 in slow
     /// start, which doubles its window within one (as Linux does). Without pacing there is no
@@ -187,8 +84,6 @@ pub struct Config {
     /// most 8 SMSS to it in slow start (L of RFC 9406); RFC 9002 wants one or the other. The BBRs
     /// are always paced: the rate is what they control.
     pub paced: bool,
-    /// The rules of CUBIC that `cubic` follows. Others ignore it.
-    pub cubic: CubicRules,
     /// True if CE marks on this path mean low-latency ECN: a queue that is marked when it is well
     /// under a millisecond, and a receiver that reports each mark. `bbr3-linux` then answers them
     /// with its own response where min_rtt is at most 5 ms, and ignores them otherwise, `prague`
@@ -196,12 +91,6 @@ pub struct Config {
     /// `bbr3-linux`, whatever min_rtt is, and where the queue shows itself to be a classic one as
     /// Reno. To the other algorithms a mark is congestion in any case.
     pub ecn: bool,
-    /// The targets of `bbr-swift`. Others ignore it.
-    pub swift: SwiftOptions,
-    /// True if `prague` looks for a queue that marks by RFC 3168, and gives way there to the flows
-    /// that such marks are for, as CUBIC does (arXiv:1911.00710). Others ignore it.
-    #[cfg(feature = "prague")]
-    pub prague_classic_fallback: bool,
     /// The parameters that an earlier connection over the same path left, to go on with a part of
     /// them (Careful Resume, RFC 9959). See [`crate::Controller::saved_parameters`].
     #[cfg(feature = "careful-resume")]
@@ -231,15 +120,8 @@ impl Config {
             handshake_rtt: None,
             pacing_granularity: CREDIT_TIME,
             max_pacing_rate: None,
-            bbr1_ack_aggregation: true,
-            startup_gains: None,
-            bbr3x_without: Amendments::NONE,
             paced: true,
-            cubic: CubicRules::Rfc9438,
             ecn: false,
-            swift: SwiftOptions::DATA_CENTER,
-            #[cfg(feature = "prague")]
-            prague_classic_fallback: true,
             #[cfg(feature = "careful-resume")]
             resume: None,
             #[cfg(feature = "careful-resume")]
@@ -248,10 +130,10 @@ impl Config {
             max_jump: crate::resume::MAX_JUMP,
         }
     }
+}
 
-    /// C.InitialCwnd in bytes for a given SMSS.
-    pub(crate) fn initial_cwnd(&self, smss: u64) -> u64 {
-        let standard = (10 * smss).min(14_720.max(2 * smss));
-        self.initial_cwnd.unwrap_or(standard).min(MAX_TX_IN_FLIGHT).max(smss)
-    }
+/// C.InitialCwnd in bytes for a given SMSS, of what [`Config::initial_cwnd`] says.
+pub(crate) fn initial_cwnd(initial_cwnd: Option<u64>, smss: u64) -> u64 {
+    let standard = (10 * smss).min(14_720.max(2 * smss));
+    initial_cwnd.unwrap_or(standard).min(MAX_TX_IN_FLIGHT).max(smss)
 }

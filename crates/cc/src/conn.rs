@@ -1,6 +1,6 @@
 //! The connection's own state (the draft's C): what every algorithm shares.
 
-use crate::config::{AckFrequency, Config, Transport};
+use crate::config::{AckFrequency, Config, Transport, initial_cwnd};
 use crate::sampler::{
     MAX_TX_IN_FLIGHT, Measured, PacketState, RateSample, RttSample, Sampler, SendOrder,
 };
@@ -92,7 +92,7 @@ pub struct Conn {
 impl Conn {
     pub(crate) fn new(config: &Config, now: Instant) -> Self {
         let smss = u64::from(config.smss.max(1));
-        let initial_cwnd = config.initial_cwnd(smss);
+        let initial_cwnd = initial_cwnd(config.initial_cwnd, smss);
         let max_pacing_rate = config.max_pacing_rate.unwrap_or(Rate::MAX);
         let max_pacing_rate = max_pacing_rate.max(Rate::from_bytes_per_sec(1));
         let handshake = config.handshake_rtt.map(Measured::exactly);

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::algo::{CongestionControl, NotNow};
 use crate::algorithm::Algorithm;
-use crate::config::{AckFrequency, Config};
+use crate::config::{AckFrequency, Config, initial_cwnd};
 use crate::conn::{Conn, MAX_QUANTUM};
 use crate::pacer::{BurstLimits, Pacer};
 #[cfg(feature = "careful-resume")]
@@ -47,7 +47,7 @@ use built_in::{Algo, each, each_of};
 ///
 /// let mut now = Instant::from_nanos(1_000);
 /// let seed = 17; // another one for each flow
-/// let mut cc = Controller::new(Algorithm::Bbr3, Config::new(seed), now);
+/// let mut cc = Controller::new(Algorithm::BBR3, Config::new(seed), now);
 /// assert!(matches!(cc.can_send(now), SendDecision::Now { .. }));
 /// let packet = cc.on_sent(now, 1200); // keep this beside the packet
 ///
@@ -64,7 +64,7 @@ use built_in::{Algo, each, each_of};
 /// ```compile_fail
 /// # use fullpipe_cc::{Algorithm, Config, Controller, Instant};
 /// # let now = Instant::default();
-/// # let mut cc = Controller::new(Algorithm::Bbr3, Config::new(17), now);
+/// # let mut cc = Controller::new(Algorithm::BBR3, Config::new(17), now);
 /// let mut ack = cc.ack(now);
 /// cc.can_send(now);
 /// ack.finish();
@@ -82,7 +82,7 @@ use built_in::{Algo, each, each_of};
 /// #![deny(unused_must_use)]
 /// # use fullpipe_cc::{Algorithm, Config, Controller, Instant};
 /// # let now = Instant::default();
-/// # let mut cc = Controller::new(Algorithm::Bbr3, Config::new(17), now);
+/// # let mut cc = Controller::new(Algorithm::BBR3, Config::new(17), now);
 /// cc.on_sent(now, 1200);
 /// ```
 ///
@@ -91,7 +91,7 @@ use built_in::{Algo, each, each_of};
 /// ```compile_fail
 /// # use fullpipe_cc::{Algorithm, Config, Controller, Instant};
 /// # let now = Instant::default();
-/// # let mut cc = Controller::new(Algorithm::Bbr3, Config::new(17), now);
+/// # let mut cc = Controller::new(Algorithm::BBR3, Config::new(17), now);
 /// cc.on_rto(now);
 /// ```
 ///
@@ -100,7 +100,7 @@ use built_in::{Algo, each, each_of};
 /// ```compile_fail
 /// # use fullpipe_cc::{Algorithm, Config, Controller, Instant};
 /// # let now = Instant::default();
-/// # let mut cc = Controller::new(Algorithm::Bbr3, Config::new(17), now);
+/// # let mut cc = Controller::new(Algorithm::BBR3, Config::new(17), now);
 /// cc.on_migration(now, &Config::new(17));
 /// ```
 /// ```compile_fail
@@ -112,6 +112,8 @@ pub struct Controller {
     conn: Conn,
     pacer: Pacer,
     algo: Algo,
+    /// As it was asked for.
+    algorithm: Algorithm,
     #[cfg(feature = "careful-resume")]
     resume: Option<Resume>,
     /// Nobody may use the saved parameters again.
@@ -137,6 +139,7 @@ impl Controller {
             conn,
             pacer,
             algo,
+            algorithm,
             #[cfg(feature = "careful-resume")]
             resume,
             #[cfg(feature = "careful-resume")]
@@ -146,9 +149,9 @@ impl Controller {
         }
     }
 
-    /// The algorithm that was chosen.
+    /// The algorithm that was chosen, with its options.
     pub fn algorithm(&self) -> Algorithm {
-        self.algo.algorithm()
+        self.algorithm
     }
 
     /// Tells if a full packet may leave now.
@@ -319,7 +322,7 @@ impl Controller {
     /// measured the old path. Later reports of the transport on packets from before are ignored.
     pub fn on_migration(&mut self, now: Instant, seed: u64, config: &Config) {
         let config = Config { seed, handshake_rtt: None, ..*config };
-        self.begin_anew(self.algorithm(), now, &config);
+        self.begin_anew(self.algorithm, now, &config);
     }
 
     /// Another algorithm takes the connection over, in the middle of it (Linux: the socket option
@@ -354,7 +357,7 @@ impl Controller {
         conn.smss = u64::from(smss.max(1));
         if conn.sampler.delivered == 0 {
             let before = conn.initial_cwnd;
-            conn.initial_cwnd = config.initial_cwnd(conn.smss);
+            conn.initial_cwnd = initial_cwnd(config.initial_cwnd, conn.smss);
             if conn.cwnd == before {
                 conn.cwnd = conn.initial_cwnd;
             }

@@ -7,6 +7,7 @@ use crate::algo::{Congestion, CongestionControl};
 use crate::config::Config;
 use crate::conn::{Conn, INFINITE};
 use crate::hystart::SlowStart;
+use crate::options::CubicOptions;
 use crate::sampler::RateSample;
 use crate::snapshot::Snapshot;
 use crate::units::{Duration, Gain, Instant, mul_div};
@@ -109,7 +110,7 @@ impl Epoch {
 }
 
 impl Cubic {
-    pub(crate) fn new(_: &mut Conn, _: Instant, _: &Config) -> Self {
+    pub(crate) fn new(_: &mut Conn, _: Instant, _: &Config, _: CubicOptions) -> Self {
         Self {
             slow_start: SlowStart::new(),
             epoch: None,
@@ -295,7 +296,8 @@ mod tests {
     #[test]
     fn a_loss_below_the_last_plateau_lowers_the_next_one() {
         let (mut conn, at) = (conn(), 1_000 * SMSS);
-        let mut cubic = Cubic::new(&mut conn, Instant::default(), &Config::new(1));
+        let mut cubic =
+            Cubic::new(&mut conn, Instant::default(), &Config::new(1), CubicOptions::new());
         conn.cwnd = at;
         lose(&mut cubic, &mut conn);
         assert_eq!((conn.cwnd, cubic.w_max), (700 * SMSS, at));
@@ -313,7 +315,8 @@ mod tests {
     #[test]
     fn a_slow_start_that_ended_without_a_loss_is_the_inflection() {
         let mut conn = conn();
-        let mut cubic = Cubic::new(&mut conn, Instant::default(), &Config::new(1));
+        let mut cubic =
+            Cubic::new(&mut conn, Instant::default(), &Config::new(1), CubicOptions::new());
         conn.cwnd = 1_000 * SMSS;
         cubic.slow_start.set_ssthresh(conn.cwnd);
         let rtt = Duration::from_millis(500);
@@ -335,7 +338,8 @@ mod tests {
     #[test]
     fn a_spurious_loss_gives_back_plateau_and_threshold() {
         let mut conn = conn();
-        let mut cubic = Cubic::new(&mut conn, Instant::default(), &Config::new(1));
+        let mut cubic =
+            Cubic::new(&mut conn, Instant::default(), &Config::new(1), CubicOptions::new());
         conn.cwnd = 1_000 * SMSS;
         lose(&mut cubic, &mut conn);
         cubic.on_spurious_loss(&mut conn);
@@ -349,7 +353,8 @@ mod tests {
     #[test]
     fn a_timeout_forgets_the_plateau() {
         let mut conn = conn();
-        let mut cubic = Cubic::new(&mut conn, Instant::default(), &Config::new(1));
+        let mut cubic =
+            Cubic::new(&mut conn, Instant::default(), &Config::new(1), CubicOptions::new());
         conn.cwnd = 1_000 * SMSS;
         lose(&mut cubic, &mut conn);
         cubic.on_rto(&mut conn);
@@ -374,7 +379,8 @@ mod tests {
     #[test]
     fn a_jump_that_failed_leaves_no_plateau() {
         let mut conn = conn();
-        let mut cubic = Cubic::new(&mut conn, Instant::default(), &Config::new(1));
+        let mut cubic =
+            Cubic::new(&mut conn, Instant::default(), &Config::new(1), CubicOptions::new());
         conn.cwnd = 1_000 * SMSS;
         lose(&mut cubic, &mut conn);
         conn.cwnd = 50 * SMSS;
@@ -420,7 +426,7 @@ mod tests {
             conn.cwnd = 1_000 * SMSS;
             let mut cubic = Cubic {
                 w_max: 2_000 * SMSS,
-                ..Cubic::new(&mut conn, Instant::default(), &Config::new(1))
+                ..Cubic::new(&mut conn, Instant::default(), &Config::new(1), CubicOptions::new())
             };
             let packet = conn.sampler.on_sent(start, SMSS, false, SMSS);
             let rs = conn.sample(start, &packet, None);

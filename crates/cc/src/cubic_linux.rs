@@ -12,6 +12,7 @@ use crate::algo::{Congestion, CongestionControl};
 use crate::config::Config;
 use crate::conn::{Conn, INFINITE};
 use crate::cubic::cube_root;
+use crate::options::CubicOptions;
 use crate::sampler::RateSample;
 use crate::snapshot::{Snapshot, State};
 use crate::units::{Duration, Gain, Instant, Rate, mul_div};
@@ -177,7 +178,7 @@ pub(crate) struct LinuxCubic {
 }
 
 impl LinuxCubic {
-    pub(crate) const fn new(_: &mut Conn, now: Instant, _: &Config) -> Self {
+    pub(crate) const fn new(_: &mut Conn, now: Instant, _: &Config, _: CubicOptions) -> Self {
         Self::begun(now)
     }
 

@@ -81,10 +81,7 @@ impl<T: CongestionControl + Clone + Debug + Send + Sync + 'static> CustomControl
 
 /// One at work.
 #[derive(Debug)]
-pub(crate) struct Custom {
-    pub(crate) algorithm: &'static CustomAlgorithm,
-    control: Box<dyn CustomControl>,
-}
+pub(crate) struct Custom(Box<dyn CustomControl>);
 
 impl Custom {
     pub(crate) fn new(
@@ -93,30 +90,30 @@ impl Custom {
         now: Instant,
         config: &Config,
     ) -> Self {
-        Self { algorithm, control: (algorithm.new)(conn, now, config) }
+        Self((algorithm.new)(conn, now, config))
     }
 
     pub(crate) fn into_control(self) -> Box<dyn CustomControl> {
-        self.control
+        self.0
     }
 }
 
 impl Clone for Custom {
     fn clone(&self) -> Self {
         // Not the box's own: a box is a type that can be cloned, too.
-        Self { algorithm: self.algorithm, control: (*self.control).clone_box() }
+        Self((*self.0).clone_box())
     }
 }
 
 impl Deref for Custom {
     type Target = dyn CustomControl;
     fn deref(&self) -> &Self::Target {
-        &*self.control
+        &*self.0
     }
 }
 
 impl DerefMut for Custom {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut *self.control
+        &mut *self.0
     }
 }

@@ -6,10 +6,7 @@ use crate::snapshot::{Snapshot, State};
 use crate::units::{Duration, Instant, Rate};
 
 #[derive(Clone, Debug)]
-pub(crate) struct Fixed {
-    /// As it was asked for.
-    rate: Rate,
-}
+pub(crate) struct Fixed;
 
 impl Fixed {
     pub(crate) fn new(conn: &mut Conn, rate: Rate) -> Self {
@@ -17,11 +14,7 @@ impl Fixed {
         conn.set_pacing_rate(rate);
         let quantum = conn.pacing_rate.bytes_in(Duration::from_millis(1));
         conn.send_quantum = quantum.min(MAX_QUANTUM).max(2 * conn.smss);
-        Self { rate }
-    }
-
-    pub(crate) const fn rate(&self) -> Rate {
-        self.rate
+        Self
     }
 }
 

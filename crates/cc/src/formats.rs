@@ -63,14 +63,21 @@ mod serde {
 
 #[cfg(feature = "defmt")]
 mod defmt {
-    use defmt::{Format, Formatter, write};
+    use defmt::{Display2Format, Format, Formatter, write};
 
     use crate::algorithm::Algorithm;
+    use crate::amendments::Amendments;
     use crate::snapshot::State;
 
     impl Format for State {
         fn format(&self, f: Formatter<'_>) {
             write!(f, "{=str}", self.name());
+        }
+    }
+
+    impl Format for Amendments {
+        fn format(&self, f: Formatter<'_>) {
+            Display2Format(self).format(f);
         }
     }
 

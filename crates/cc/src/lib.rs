@@ -100,6 +100,7 @@ mod formats;
 mod hystart;
 #[cfg(all(test, feature = "cubic", feature = "reno"))]
 mod loss_based_tests;
+mod options;
 #[cfg(all(test, feature = "custom"))]
 mod oracle;
 mod pacer;
@@ -120,10 +121,7 @@ mod test_link;
 pub use algo::{Congestion, CongestionControl, Marks, NotNow};
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use amendments::{Amendment, Amendments, UnknownAmendment};
-pub use config::{
-    AckFrequency, CREDIT_TIME, Config, CubicRules, DraftRules, StartupGains, SwiftOptions,
-    Transport,
-};
+pub use config::{AckFrequency, CREDIT_TIME, Config, Transport};
 pub use conn::Conn;
 #[cfg(feature = "custom")]
 pub use controller::built_in;
@@ -134,6 +132,10 @@ pub use ecn_validation::EcnValidation;
 pub use fullpipe_units as units;
 #[doc(inline)]
 pub use fullpipe_units::{Duration, Gain, Instant, Rate};
+pub use options::{
+    Bbr1Options, Bbr3LinuxOptions, Bbr3Options, Bbr3xLinuxOptions, Bbr3xOptions, BbrSwiftOptions,
+    CubicOptions, CubicRules, DraftRules, PragueOptions, RenoOptions, StartupGains,
+};
 pub use prr::Prr;
 #[cfg(feature = "careful-resume")]
 pub use resume::{ResumePhase, SavedParameters};

@@ -8,11 +8,11 @@ use crate::algo::Congestion;
 use crate::conn::Conn;
 use crate::test_link::{Link, MS, SMSS};
 use crate::{
-    Algorithm, Config, Controller, CubicRules, Duration, Instant, PacketState, Rate, SendDecision,
-    State,
+    Algorithm, Config, Controller, CubicOptions, CubicRules, Duration, Instant, PacketState, Rate,
+    SendDecision, State,
 };
 
-const BOTH: [Algorithm; 2] = [Algorithm::Cubic, Algorithm::Reno];
+const BOTH: [Algorithm; 2] = [Algorithm::CUBIC, Algorithm::RENO];
 const UNPACED: fn() -> Config = || Config { paced: false, ..Config::new(1) };
 
 /// The buffer of the test link never overflows: it is the rise of the round trip that ends slow
@@ -59,7 +59,7 @@ fn the_pacing_rate_is_so_many_windows_in_a_round_trip() {
 #[test]
 fn silence_is_no_time_of_cubics_epoch() {
     let packets_after = |silence: Duration| {
-        let mut link = Link::new(Algorithm::Cubic, 100, MS.times(40));
+        let mut link = Link::new(Algorithm::CUBIC, 100, MS.times(40));
         link.run(MS.times(250));
         let mut once = Some(true);
         link.step(&mut || once.take().is_some());
@@ -134,7 +134,7 @@ fn the_window_grows_by_bytes_and_not_by_acks() {
             assert_eq!(unpaced, limited * SMSS, "{algorithm}, {per_ack}");
         }
         for config in [Config::new(1), UNPACED()] {
-            let reno = after_one_window(Algorithm::Reno, config, true, per_ack);
+            let reno = after_one_window(Algorithm::RENO, config, true, per_ack);
             // Each byte counts by the window of its ACK, which grows within the round.
             assert!((32 * SMSS + SMSS - SMSS / 32..=33 * SMSS).contains(&reno), "{reno}");
         }
@@ -145,14 +145,14 @@ fn the_window_grows_by_bytes_and_not_by_acks() {
 /// remembers three quarters of it. A transport that trusts all of it changes nothing.
 #[test]
 fn after_idleness_three_quarters_of_the_window_stay_known() {
-    for (algorithm, cubic) in [
-        (Algorithm::Cubic, CubicRules::Rfc9438),
-        (Algorithm::Cubic, CubicRules::Linux),
-        (Algorithm::Reno, CubicRules::Rfc9438),
+    for algorithm in [
+        Algorithm::CUBIC,
+        Algorithm::Cubic(CubicOptions::new().with_rules(CubicRules::Linux)),
+        Algorithm::RENO,
         #[cfg(feature = "prague")]
-        (Algorithm::Prague, CubicRules::Rfc9438),
+        Algorithm::PRAGUE,
     ] {
-        let mut link = Link::with(algorithm, 100, MS.times(40), Config { cubic, ..Config::new(1) });
+        let mut link = Link::new(algorithm, 100, MS.times(40));
         link.run(MS.times(250));
         let mut once = Some(true);
         link.step(&mut || once.take().is_some());
@@ -178,10 +178,10 @@ fn after_idleness_three_quarters_of_the_window_stay_known() {
 #[test]
 fn a_window_that_is_back_needs_no_undo() {
     for algorithm in [
-        Algorithm::Cubic,
-        Algorithm::Reno,
+        Algorithm::CUBIC,
+        Algorithm::RENO,
         #[cfg(feature = "prague")]
-        Algorithm::Prague,
+        Algorithm::PRAGUE,
     ] {
         let (now, config) = (Instant::default(), Config::new(1));
         let mut conn = Conn::new(&config, now);

@@ -4,12 +4,12 @@
 //! burst of losses may empty the path. With it the flight shrinks in step with what arrives.
 
 /// The state of one recovery of a TCP sender whose algorithm has no rule of its own for it:
-/// [`Algorithm::Cubic`] and [`Algorithm::Reno`]. The transport keeps it from the first loss to the
+/// [`Algorithm::CUBIC`] and [`Algorithm::RENO`]. The transport keeps it from the first loss to the
 /// end of the recovery, and asks it beside [`Controller::can_send`]. Everything is in bytes, as the
 /// transport counts C.SMSS.
 ///
-/// [`Algorithm::Cubic`]: crate::Algorithm::Cubic
-/// [`Algorithm::Reno`]: crate::Algorithm::Reno
+/// [`Algorithm::CUBIC`]: crate::Algorithm::CUBIC
+/// [`Algorithm::RENO`]: crate::Algorithm::RENO
 /// [`Controller::can_send`]: crate::Controller::can_send
 #[derive(Clone, Copy, Debug)]
 pub struct Prr {

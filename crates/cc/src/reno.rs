@@ -4,6 +4,7 @@ use crate::algo::{Congestion, CongestionControl};
 use crate::config::Config;
 use crate::conn::{Conn, INFINITE};
 use crate::hystart::SlowStart;
+use crate::options::RenoOptions;
 use crate::sampler::RateSample;
 use crate::snapshot::Snapshot;
 use crate::units::{Gain, Instant};
@@ -26,7 +27,7 @@ struct Undo {
 }
 
 impl Reno {
-    pub(crate) fn new(_: &mut Conn, _: Instant, _: &Config) -> Self {
+    pub(crate) fn new(_: &mut Conn, _: Instant, _: &Config, _: RenoOptions) -> Self {
         Self { slow_start: SlowStart::new(), acked: 0, undo: None }
     }
 }

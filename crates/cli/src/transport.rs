@@ -67,7 +67,7 @@ impl Transport {
             (None, Some(other)) => Err(Failure::bad_input(format!(
                 "{other} is not the kernel's; write --cc linux:cubic, or --tun for this program's own TCP"
             ))),
-            (Some(tun), None) => Self::own(tun, Algorithm::Bbr3, settings),
+            (Some(tun), None) => Self::own(tun, Algorithm::BBR3, settings),
             (Some(tun), Some(Cc::Program(cc))) => Self::own(tun, algorithm(cc)?, settings),
             (Some(_), Some(other)) => Err(Failure::bad_input(format!(
                 "{other} is not there over --tun: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, prague, bbr1, cubic or reno"

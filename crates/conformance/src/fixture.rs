@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fullpipe_cc::{Algorithm, DraftRules, Duration, Instant, Rate, State, SwiftOptions};
+use fullpipe_cc::{Algorithm, BbrSwiftOptions, DraftRules, Duration, Instant, Rate, State};
 use fullpipe_lab::backend::{Gap, GapReason, QuicFlow, QuicFlowConfig};
 use fullpipe_path::{ElementConfig, Link, PathConfig, Probability, QueueLimit, Selection};
 use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES, Sim, SimConfig, SimError};
@@ -144,25 +144,19 @@ impl<'a> Lab<'a> {
 
     /// The case is the controller's: its host is exact, and the connection is there.
     fn sim(&self, downlink: PathConfig, uplink: PathConfig) -> Result<Sim, SimError> {
-        let mut flow = FlowConfig {
+        let flow = FlowConfig {
             jitter: Duration::ZERO,
             handshake: false,
-            ..FlowConfig::bulk(self.subject.algorithm().unwrap_or(Algorithm::Bbr3), SEED)
+            ..FlowConfig::bulk(self.subject.algorithm().unwrap_or(Algorithm::BBR3), SEED)
         };
-        match self.subject {
-            Subject::Bbr3x(without) => flow.cc.bbr3x_without = without,
-            Subject::BbrSwift(keeps) => flow.cc.swift = out_of_reach(keeps),
-            _ => {}
-        }
         Sim::new(&SimConfig::new(downlink, uplink, vec![flow]))
     }
 }
 
 /// The longest target of `bbr-swift`: the most that 32 bits of nanoseconds hold. Few delays of the
 /// cases reach it (at 64 kbit/s, and in cases 12 and 16). Without hops, whose delays would be added.
-fn out_of_reach(keeps: DraftRules) -> SwiftOptions {
-    let base_target = Duration::from_nanos(u32::MAX.into());
-    SwiftOptions { base_target, hops: 0, keeps, ..SwiftOptions::DATA_CENTER }
+pub(super) const fn out_of_reach(keeps: DraftRules) -> BbrSwiftOptions {
+    BbrSwiftOptions::new().with_base_target(Duration::from_secs(5)).with_hops(0).keeping(keeps)
 }
 
 /// One flow on one path.

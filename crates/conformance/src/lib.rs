@@ -23,7 +23,7 @@ mod version;
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_adapter::{CongestionControl, NoqAlgorithm};
-use fullpipe_cc::{Algorithm, Amendments, DraftRules};
+use fullpipe_cc::{Algorithm, Amendments, Bbr3xOptions, DraftRules};
 use fullpipe_lab::backend::{Gap, GapReason};
 use fullpipe_scenario::Cc;
 #[cfg(feature = "quinn")]
@@ -66,16 +66,20 @@ impl Subject {
         }
     }
 
-    /// The algorithm, if it is one of ours.
+    /// The algorithm with its options, if it is one of ours.
     fn algorithm(self) -> Option<Algorithm> {
-        self.cc().algorithm()
+        match self {
+            Self::Bbr3x(off) => Some(Algorithm::Bbr3x(Bbr3xOptions::new().without(off))),
+            Self::BbrSwift(keeps) => Some(Algorithm::BbrSwift(fixture::out_of_reach(keeps))),
+            others => others.cc().algorithm(),
+        }
     }
 
     const fn cc(self) -> Cc {
         Cc::Program(match self {
-            Self::Bbr3 => CongestionControl::Fullpipe(Algorithm::Bbr3),
-            Self::Bbr3x(_) => CongestionControl::Fullpipe(Algorithm::Bbr3x),
-            Self::BbrSwift(_) => CongestionControl::Fullpipe(Algorithm::BbrSwift),
+            Self::Bbr3 => CongestionControl::Fullpipe(Algorithm::BBR3),
+            Self::Bbr3x(_) => CongestionControl::Fullpipe(Algorithm::BBR3X),
+            Self::BbrSwift(_) => CongestionControl::Fullpipe(Algorithm::BBR_SWIFT),
             Self::NoqBbr3 => CongestionControl::Noq(NoqAlgorithm::Bbr3),
             #[cfg(feature = "quinn")]
             Self::QuinnBbr => return Cc::Stack(StackAlgorithm::QuinnBbr),

@@ -232,7 +232,7 @@ mod tests {
     ];
 
     fn seen(gaps: &Gaps) -> Seen<'_> {
-        let ours = Controller::new(Algorithm::Bbr3, Config::new(0), Instant::default());
+        let ours = Controller::new(Algorithm::BBR3, Config::new(0), Instant::default());
         Seen::new(&ours.snapshot(), gaps)
     }
 

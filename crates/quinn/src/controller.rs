@@ -299,7 +299,7 @@ mod tests {
     fn a_window_of_whole_packets_is_filled() {
         const MTU: u64 = 1200;
         let now = Instant::now();
-        let mut controller = controllers_with_seed(Algorithm::Cubic, 1).build(now, MTU as u16);
+        let mut controller = controllers_with_seed(Algorithm::CUBIC, 1).build(now, MTU as u16);
         let (window, mut in_flight) = (controller.initial_window(), 0);
         while in_flight + MTU < controller.window() {
             controller.on_sent(now, MTU, in_flight / MTU);

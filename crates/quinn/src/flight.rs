@@ -195,7 +195,7 @@ mod tests {
 
     /// Three datagrams of 1200 bytes at each of 1, 2 and 3 ms, with an ACK alone at 2 ms.
     fn flight() -> Flight {
-        let mut core = Controller::new(Algorithm::Bbr3, Config::new(1), at(0));
+        let mut core = Controller::new(Algorithm::BBR3, Config::new(1), at(0));
         let mut flight = Flight::default();
         for ms in 1..=3 {
             for _ in 0..3 {
@@ -229,7 +229,7 @@ mod tests {
     /// acknowledged. The pacer lets what was made together leave one after the other.
     #[test]
     fn a_packet_that_is_never_acknowledged_delays_no_other_of_its_batch() {
-        let mut core = Controller::new(Algorithm::Bbr3, Config::new(1), at(0));
+        let mut core = Controller::new(Algorithm::BBR3, Config::new(1), at(0));
         let mut flight = Flight::default();
         for left in [0, 30, 60] {
             flight.insert(at(0), core.on_sent(at(left), 1200));
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_receiver_that_sends_nothing_but_acks_keeps_few_states() {
-        let mut core = Controller::new(Algorithm::Bbr3, Config::new(1), at(0));
+        let mut core = Controller::new(Algorithm::BBR3, Config::new(1), at(0));
         let mut flight = Flight::default();
         for ms in 0..10_000 {
             flight.insert(at(ms), core.on_sent(at(ms), 40));

@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn an_application_that_has_nothing_to_send_stays_limited_when_small_data_is_acknowledged() {
         let begin = time::Instant::now();
-        let path = Path::new(Algorithm::Bbr3, Config::new(1), begin, 1200, None);
+        let path = Path::new(Algorithm::BBR3, Config::new(1), begin, 1200, None);
         for bytes in [1200, 60] {
             path.made(begin, bytes);
             path.have_left(begin, [bytes as usize].into_iter());
@@ -372,7 +372,7 @@ mod tests {
     #[test]
     fn an_onlooker_sees_what_was_told_then_and_asks_the_path_itself() {
         let begin = time::Instant::now();
-        let path = Path::new(Algorithm::Cubic, Config::new(1), begin, 1200, None);
+        let path = Path::new(Algorithm::CUBIC, Config::new(1), begin, 1200, None);
         let deliver = |path: &Arc<Path>, ms: u64| {
             let (made, acked) = (begin + Duration::from_millis(ms), Duration::from_millis(50));
             path.made(made, 1200);
@@ -403,9 +403,9 @@ mod tests {
         let rtt = fullpipe_cc::Duration::from_millis(50);
         let saved = fullpipe_cc::SavedParameters { cwnd: 1 << 20, rtt };
         let config = Config { resume: Some(saved), ..Config::new(1) };
-        let path = Path::new(Algorithm::Bbr3, config, begin, 1200, None);
+        let path = Path::new(Algorithm::BBR3, config, begin, 1200, None);
         assert_eq!(path.view().phase, Some(fullpipe_cc::ResumePhase::Reconnaissance));
-        let path = Path::new(Algorithm::Cubic, Config::new(1), begin, 1200, None);
+        let path = Path::new(Algorithm::CUBIC, Config::new(1), begin, 1200, None);
         assert_eq!((path.view().saved, path.view().has_failed), (None, false));
         let has_room = || {
             let state = path.lock();
@@ -438,7 +438,7 @@ mod tests {
     #[test]
     fn large_acks_that_nobody_acknowledges_keep_few_states_and_stay_few_in_flight() {
         let begin = time::Instant::now();
-        let path = Path::new(Algorithm::Cubic, Config::new(1), begin, 1200, None);
+        let path = Path::new(Algorithm::CUBIC, Config::new(1), begin, 1200, None);
         let at = |ms| begin + Duration::from_millis(ms);
         for ms in 0..10_000 {
             path.made(at(ms), 200);

@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_left_and_what_is_gone_is_counted() {
-        let (mut flow, packets) = flow(Algorithm::Bbr3);
+        let (mut flow, packets) = flow(Algorithm::BBR3);
         assert_eq!(flow.inflight(), 12_000);
         flow.acked(ms(40), packets[2], ms(2), 3600);
         assert_eq!(flow.inflight(), 8400);
@@ -243,8 +243,8 @@ mod tests {
     /// ACK.
     #[test]
     fn data_and_marks_count_when_the_newest_that_is_acknowledged_is_an_ack_alone() {
-        assert_eq!(Flow::new(Algorithm::Reno, 1, 1200).sent(ms(0), 0, false), None);
-        let (mut flow, _) = flow(Algorithm::Reno);
+        assert_eq!(Flow::new(Algorithm::RENO, 1, 1200).sent(ms(0), 0, false), None);
+        let (mut flow, _) = flow(Algorithm::RENO);
         let ack = flow.sent(ms(15), 0, false).expect("data was sent before it");
         assert_eq!((ack.size(), flow.inflight()), (0, 12_000), "it is not in flight");
         flow.acked(ms(55), ack, ms(15), 6000);
@@ -260,7 +260,7 @@ mod tests {
     /// The peer's window leaves s2n-quic without data after each packet.
     #[test]
     fn a_sender_whose_application_has_data_is_not_application_limited() {
-        let mut flow = Flow::new(Algorithm::Bbr3, 1, 1200);
+        let mut flow = Flow::new(Algorithm::BBR3, 1, 1200);
         let unsent = Unsent::default();
         flow.set_unsent(&unsent);
         let writer = unsent.writer();
@@ -274,7 +274,7 @@ mod tests {
     /// A response to losses that came one by one would be one for each.
     #[test]
     fn losses_of_one_ack_are_one_event() {
-        let (mut flow, packets) = flow(Algorithm::Reno);
+        let (mut flow, packets) = flow(Algorithm::RENO);
         let before = flow.cwnd();
         for packet in &packets[..4] {
             flow.lost(ms(50), *packet, false);
@@ -292,7 +292,7 @@ mod tests {
     /// The loss timer has no ACK: whoever asks for the window hears of it.
     #[test]
     fn losses_without_an_ack_are_told_when_somebody_asks() {
-        let (mut flow, packets) = flow(Algorithm::Reno);
+        let (mut flow, packets) = flow(Algorithm::RENO);
         let before = flow.cwnd();
         flow.lost(ms(900), packets[0], true);
         assert!(flow.cwnd() < before / 2, "persistent congestion: {}", flow.cwnd());
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn the_window_stops_the_sender() {
-        let mut flow = Flow::new(Algorithm::Cubic, 1, 1200);
+        let mut flow = Flow::new(Algorithm::CUBIC, 1, 1200);
         let mut sent = 0;
         while !flow.is_limited() {
             let _ = flow.sent(ms(0), 1200, false);

@@ -1,7 +1,8 @@
 //! A flow of a scenario, and cross traffic.
 
 use fullpipe_cc::{
-    Algorithm, Amendments, CubicRules, Duration, Rate, SavedParameters, StartupGains, SwiftOptions,
+    Algorithm, Amendments, BbrSwiftOptions, CubicRules, Duration, Rate, SavedParameters,
+    StartupGains,
 };
 use fullpipe_path::{Arrivals, CrossTraffic, Ecn, ElementConfig, MTU_BYTES};
 use fullpipe_sim::{
@@ -101,7 +102,7 @@ pub(super) fn flow_config(
     net: &Net,
 ) -> Result<FlowConfig, Wrong> {
     // Of an algorithm that is not ours nobody looks at this one: the simulator refuses the flow.
-    let algorithm = cc.algorithm().unwrap_or(Algorithm::Reno);
+    let algorithm = cc.algorithm().unwrap_or(Algorithm::RENO);
     let seed = 0; // each flow made of this one has its own
     let mut flow = match table.transport.unwrap_or_default() {
         Protocol::Quic => FlowConfig::bulk(algorithm, seed),
@@ -121,21 +122,7 @@ pub(super) fn flow_config(
     }
     flow.cc.resume = resume(table, net, field)?;
     flow.cc.paced = table.paced.unwrap_or(flow.cc.paced);
-    flow.cc.bbr1_ack_aggregation = table.ack_aggregation.unwrap_or(flow.cc.bbr1_ack_aggregation);
-    flow.cc.cubic = match table.cubic {
-        None => flow.cc.cubic,
-        Some(Cubic::Rfc9438) => CubicRules::Rfc9438,
-        Some(Cubic::Linux) => CubicRules::Linux,
-    };
-    flow.cc.bbr3x_without = table.bbr3x_without.map_or(Amendments::NONE, |without| without.0);
-    flow.cc.startup_gains = match (table.startup_pacing_gain, table.startup_cwnd_gain) {
-        (Some(pacing), Some(cwnd)) => Some(StartupGains { pacing: pacing.0, cwnd: cwnd.0 }),
-        (None, None) => None,
-        _ => {
-            let why = "write startup_pacing_gain and startup_cwnd_gain, or neither";
-            return Err(Wrong::new(format!("{field}.startup_cwnd_gain"), why));
-        }
-    };
+    flow.algorithm = with_options(algorithm, table, field)?;
     flow.acks = AckPolicy {
         every: table.ack_every.unwrap_or(flow.acks.every),
         max_delay: table.ack_delay.map_or(flow.acks.max_delay, |t| t.0),
@@ -143,7 +130,6 @@ pub(super) fn flow_config(
     };
     flow.jitter = table.jitter.map_or(flow.jitter, |t| t.0);
     flow.receiver_delay = table.receiver_delay.map_or(Duration::ZERO, |t| t.0);
-    flow.cc.swift = swift(table, algorithm, field)?;
     flow.pacer = match table.pacer {
         Some(Pacer::Noq) if table.transport == Some(Protocol::Tcp) => {
             let why = "\"noq\" is a QUIC stack's; leave it out";
@@ -203,21 +189,63 @@ fn resume(table: &FlowTable, net: &Net, field: &str) -> Result<Option<SavedParam
     Ok(Some(SavedParameters { cwnd, rtt: resume.rtt.0 }))
 }
 
+/// The algorithm with the options that the flow has for it.
+fn with_options(algorithm: Algorithm, table: &FlowTable, field: &str) -> Result<Algorithm, Wrong> {
+    let gains = match (table.startup_pacing_gain, table.startup_cwnd_gain) {
+        (Some(pacing), Some(cwnd)) => Some(StartupGains { pacing: pacing.0, cwnd: cwnd.0 }),
+        (None, None) => None,
+        _ => {
+            let why = "write startup_pacing_gain and startup_cwnd_gain, or neither";
+            return Err(Wrong::new(format!("{field}.startup_cwnd_gain"), why));
+        }
+    };
+    let targets = swift(table, algorithm, field)?;
+    let without = table.bbr3x_without.map_or(Amendments::NONE, |without| without.0);
+    Ok(match algorithm {
+        Algorithm::Bbr3(all) => {
+            Algorithm::Bbr3(gains.map_or(all, |gains| all.with_startup_gains(gains)))
+        }
+        Algorithm::Bbr3Linux(all) => {
+            Algorithm::Bbr3Linux(gains.map_or(all, |gains| all.with_startup_gains(gains)))
+        }
+        Algorithm::Bbr3x(all) => {
+            let all = all.without(without);
+            Algorithm::Bbr3x(gains.map_or(all, |gains| all.with_startup_gains(gains)))
+        }
+        Algorithm::Bbr3xLinux(all) => {
+            let all = all.without(without);
+            Algorithm::Bbr3xLinux(gains.map_or(all, |gains| all.with_startup_gains(gains)))
+        }
+        Algorithm::BbrSwift(_) => {
+            Algorithm::BbrSwift(gains.map_or(targets, |gains| targets.with_startup_gains(gains)))
+        }
+        Algorithm::Bbr1(all) => Algorithm::Bbr1(
+            table.ack_aggregation.map_or(all, |is_on| all.with_ack_aggregation(is_on)),
+        ),
+        Algorithm::Cubic(all) => Algorithm::Cubic(match table.cubic {
+            None => all,
+            Some(Cubic::Rfc9438) => all.with_rules(CubicRules::Rfc9438),
+            Some(Cubic::Linux) => all.with_rules(CubicRules::Linux),
+        }),
+        others => others,
+    })
+}
+
 /// The longest target of bbr-swift: the core counts it in 32 bits of nanoseconds.
 const MAX_TARGET: Duration = Duration::from_secs(4);
 
 /// Reads bbr-swift's targets. The first has the hops in it.
-fn swift(table: &FlowTable, algorithm: Algorithm, field: &str) -> Result<SwiftOptions, Wrong> {
+fn swift(table: &FlowTable, algorithm: Algorithm, field: &str) -> Result<BbrSwiftOptions, Wrong> {
     let fields = [
         ("swift_target", table.swift_target),
         ("swift_range", table.swift_range),
         ("swift_endpoint", table.swift_endpoint),
     ];
-    let standard = SwiftOptions::DATA_CENTER;
+    let standard = BbrSwiftOptions::new();
     let Some((name, _)) = fields.iter().find(|(_, time)| time.is_some()) else {
         return Ok(standard);
     };
-    if algorithm != Algorithm::BbrSwift {
+    if !matches!(algorithm, Algorithm::BbrSwift(_)) {
         let why = "only bbr-swift has it; write cc = \"bbr-swift\" too, or leave it out";
         return Err(Wrong::new(format!("{field}.{name}"), why));
     }
@@ -227,14 +255,12 @@ fn swift(table: &FlowTable, algorithm: Algorithm, field: &str) -> Result<SwiftOp
         return Err(Wrong::new(format!("{field}.{name}"), why));
     }
     let of = |time: Option<Time>, standard| time.map_or(standard, |t| t.0);
-    let hops = if table.swift_target.is_some() { 0 } else { standard.hops };
-    Ok(SwiftOptions {
-        base_target: of(table.swift_target, standard.base_target),
-        hops,
-        flow_scaling_range: of(table.swift_range, standard.flow_scaling_range),
-        endpoint_target: of(table.swift_endpoint, standard.endpoint_target),
-        ..standard
-    })
+    let hops = if table.swift_target.is_some() { 0 } else { standard.hops() };
+    Ok(standard
+        .with_base_target(of(table.swift_target, standard.base_target()))
+        .with_hops(hops)
+        .with_flow_scaling_range(of(table.swift_range, standard.flow_scaling_range()))
+        .with_endpoint_target(of(table.swift_endpoint, standard.endpoint_target())))
 }
 
 /// Reads the settings that only TCP has.

@@ -41,26 +41,26 @@ fn of_flow(doc: &Document, table: &FlowTable) -> Vec<(&'static str, bool, &'stat
     let Some(algorithm) = algorithm else { return Vec::new() };
     let is_custom = matches!(algorithm, Algorithm::Custom(_));
     let is_fixed = matches!(algorithm, Algorithm::Fixed(_));
-    let is_cubic = algorithm == Algorithm::Cubic;
+    let is_cubic = matches!(algorithm, Algorithm::Cubic(_));
     let amended = table.bbr3x_without.filter(|without| without.0 != Amendments::NONE);
     let all = [
         (
             "paced",
             table.paced.is_some(),
-            is_cubic || algorithm == Algorithm::Reno,
+            is_cubic || matches!(algorithm, Algorithm::Reno(_)),
             "only cubic and reno can be without pacing",
         ),
         (
             "ack_aggregation",
             table.ack_aggregation.is_some(),
-            algorithm == Algorithm::Bbr1,
+            matches!(algorithm, Algorithm::Bbr1(_)),
             "only bbr1 has this estimate",
         ),
         ("cubic", table.cubic.is_some(), is_cubic, "only cubic has these two kinds"),
         (
             "bbr3x_without",
             amended.is_some(),
-            matches!(algorithm, Algorithm::Bbr3x | Algorithm::Bbr3xLinux),
+            matches!(algorithm, Algorithm::Bbr3x(_) | Algorithm::Bbr3xLinux(_)),
             "only bbr3x has amendments",
         ),
         ("initial_cwnd", table.initial_cwnd.is_some(), !is_fixed, "a fixed rate has no window"),

@@ -78,7 +78,7 @@ fn fat_tree(time: Duration) -> Experiment {
         back: route(to(host), host, 2 * host as u64 + 1),
     });
     let flow = |host: usize| {
-        let flow = FlowConfig::tcp_bulk(Algorithm::Reno, host as u64);
+        let flow = FlowConfig::tcp_bulk(Algorithm::RENO, host as u64);
         let window = u64::from(WINDOW * flow.cc.smss);
         FlowConfig {
             receive_window: ReceiveWindow::Fixed(window),

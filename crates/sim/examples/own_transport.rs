@@ -153,7 +153,7 @@ fn outcome(received: u64, queue_ns: u64) -> Outcome {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{:<22}{:>10}{:>14}", "", "Mbit/s", "queue p95 ms");
-    for algorithm in [Algorithm::Bbr3, Algorithm::Cubic] {
+    for algorithm in [Algorithm::BBR3, Algorithm::CUBIC] {
         for (name, run) in [("own", own(algorithm)?), ("quic", quic(algorithm)?)] {
             let name = format!("{algorithm} in {name}");
             println!("{name:<22}{:>10.1}{:>14.1}", run.goodput, run.queue_p95);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use fullpipe_cc::{Algorithm, Config, CubicRules, Duration, Rate, Transport};
+use fullpipe_cc::{Algorithm, Config, Duration, Rate, Transport};
 use fullpipe_path::{
     ConfigError, CrossTraffic, Ecn, IPV4_UDP_HEADER_BYTES, Link, PathConfig, QueueLimit,
 };
@@ -402,12 +402,7 @@ impl FlowConfig {
     pub fn tcp_bulk(algorithm: Algorithm, seed: u64) -> Self {
         let bulk = Self::bulk(algorithm, seed);
         Self {
-            cc: Config {
-                smss: 1448,
-                transport: Transport::Tcp,
-                cubic: CubicRules::Linux,
-                ..bulk.cc
-            },
+            cc: Config { smss: 1448, transport: Transport::Tcp, ..bulk.cc },
             acks: AckPolicy { every: 2, max_delay: Duration::from_millis(40), quick: 16 },
             ..bulk
         }

@@ -18,7 +18,7 @@
 //!     ..Link::default()
 //! };
 //! let uplink = Link { delay, ..Link::default() };
-//! let flows = vec![FlowConfig::bulk(Algorithm::Bbr3, 1)];
+//! let flows = vec![FlowConfig::bulk(Algorithm::BBR3, 1)];
 //! let config = SimConfig::new(downlink.into(), uplink.into(), flows);
 //! let mut sim = Sim::new(&config).expect("a sound path");
 //! sim.run_until(Instant::default() + Duration::from_secs(3));

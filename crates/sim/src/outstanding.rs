@@ -195,7 +195,7 @@ mod tests {
 
     /// Packets that leave a millisecond after each other.
     fn sent(packets: u64) -> Outstanding {
-        let mut cc = Controller::new(Algorithm::Reno, Config::new(1), Instant::default());
+        let mut cc = Controller::new(Algorithm::RENO, Config::new(1), Instant::default());
         let mut all = Outstanding::default();
         for id in 0..packets {
             let now = Instant::default() + Duration::from_millis(id);

@@ -261,7 +261,7 @@ mod tests {
     }
 
     fn receiver() -> Receiver {
-        Receiver::new(&FlowConfig::bulk(Algorithm::Reno, 1))
+        Receiver::new(&FlowConfig::bulk(Algorithm::RENO, 1))
     }
 
     #[test]
@@ -280,8 +280,8 @@ mod tests {
     #[test]
     fn a_duplicate_is_counted_once_in_quic() {
         for (config, counted) in [
-            (FlowConfig::bulk(Algorithm::Reno, 1), (8, 4)),
-            (FlowConfig::tcp_bulk(Algorithm::Reno, 1), (12, 6)),
+            (FlowConfig::bulk(Algorithm::RENO, 1), (8, 4)),
+            (FlowConfig::tcp_bulk(Algorithm::RENO, 1), (12, 6)),
         ] {
             let mut r = Receiver::new(&FlowConfig { ecn: Ecn::Ect1, ..config });
             let (mut id, ce, ect) = (0, Ecn::Ce, Ecn::Ect1);
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn a_policy_of_four_waits_for_four() {
         let acks = AckPolicy { every: 4, ..AckPolicy::default() };
-        let mut r = Receiver::new(&FlowConfig { acks, ..FlowConfig::bulk(Algorithm::Reno, 1) });
+        let mut r = Receiver::new(&FlowConfig { acks, ..FlowConfig::bulk(Algorithm::RENO, 1) });
         let acked: Vec<bool> = (0..8).map(|i| take(&mut r, i, i).is_some()).collect();
         assert_eq!(acked, [false, false, false, true, false, false, false, true]);
     }
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn the_first_packets_and_those_after_a_pause_are_acknowledged_one_by_one() {
         let acks = AckPolicy { quick: 3, ..AckPolicy::default() };
-        let mut r = Receiver::new(&FlowConfig { acks, ..FlowConfig::bulk(Algorithm::Reno, 1) });
+        let mut r = Receiver::new(&FlowConfig { acks, ..FlowConfig::bulk(Algorithm::RENO, 1) });
         let mut acked = |pn: u64, ms| {
             let now = NOW + Duration::from_millis(ms);
             let rtt = Duration::from_millis(40);

@@ -1,6 +1,6 @@
 //! Configuration of connections, and the errors that they end with.
 
-use fullpipe_cc::{Algorithm, CubicRules, Duration};
+use fullpipe_cc::{Algorithm, Duration};
 
 /// A connection's settings.
 #[derive(Clone, Copy, Debug)]
@@ -103,11 +103,8 @@ impl Default for Config {
     /// receiver's delay off, all else on.
     fn default() -> Self {
         Self {
-            algorithm: Algorithm::Bbr3,
-            congestion: fullpipe_cc::Config {
-                cubic: CubicRules::Linux,
-                ..fullpipe_cc::Config::new(0)
-            },
+            algorithm: Algorithm::BBR3,
+            congestion: fullpipe_cc::Config::new(0),
             send_buffer: 4 << 20,
             unsent: usize::MAX,
             receive_buffer: 6 << 20,

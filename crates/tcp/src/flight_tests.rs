@@ -12,7 +12,7 @@ use crate::receiver::Span;
 fn sack_blocks_in_turn_cost_little() {
     const SEGMENTS: u64 = 32_000;
     let now = Instant::default() + Duration::from_secs(1);
-    let mut cc = Controller::new(Algorithm::Reno, Config::new(1), now);
+    let mut cc = Controller::new(Algorithm::RENO, Config::new(1), now);
     let mut flight = Flight::default();
     let mut rack = Rack::new(0);
     for i in 0..SEGMENTS {

@@ -29,6 +29,7 @@ use crate::algo::{Congestion, CongestionControl, NotNow};
 use crate::config::Config;
 use crate::conn::{Conn, MarksAre};
 use crate::filter::RoundMax;
+use crate::options::Bbr1Options;
 use crate::rng::Rng;
 use crate::sampler::{PacketState, RateSample};
 use crate::snapshot::{BbrSnapshot, Snapshot, State};
@@ -99,7 +100,12 @@ pub(crate) struct Bbr1 {
 }
 
 impl Bbr1 {
-    pub(crate) fn new(conn: &mut Conn, now: Instant, config: &Config) -> Self {
+    pub(crate) fn new(
+        conn: &mut Conn,
+        now: Instant,
+        config: &Config,
+        options: Bbr1Options,
+    ) -> Self {
         let mut bbr = Self {
             state: State::Startup,
             cycle_index: 0,
@@ -112,7 +118,7 @@ impl Bbr1 {
             has_seen_rtt: false,
             bw_filter: RoundMax::new(),
             policer: Policer::new(now),
-            aggregation: config.bbr1_ack_aggregation.then(|| Aggregation::new(now)),
+            aggregation: options.ack_aggregation().then(|| Aggregation::new(now)),
             full_bw_reached: false,
             full_bw: Rate::ZERO,
             full_bw_count: 0,

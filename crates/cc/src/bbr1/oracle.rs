@@ -15,6 +15,7 @@ use crate::algo::{Congestion, CongestionControl};
 use crate::config::{Config, Transport};
 use crate::conn::Conn;
 use crate::custom::CustomAlgorithm;
+use crate::options::Bbr1Options;
 use crate::oracle::{self, Checked, Event, Model, events};
 use crate::sampler::{PacketState, RateSample};
 use crate::snapshot::{Snapshot, State};
@@ -71,7 +72,7 @@ const HIGH_GAIN: u64 = 2885 * 256 / 1000 + 1;
 const UNIT: u64 = 256;
 
 impl Linux {
-    fn new(conn: &Conn, now: Instant, config: &Config) -> Self {
+    fn new(conn: &Conn, now: Instant, options: Bbr1Options) -> Self {
         Self {
             mode: State::Startup,
             min_rtt: conn.srtt(),
@@ -102,7 +103,7 @@ impl Linux {
             lost: 0,
             newly_lost: 0,
             lt: LongTerm::new(now),
-            aggregation: config.bbr1_ack_aggregation.then(|| Extra::new(now)),
+            aggregation: options.ack_aggregation().then(|| Extra::new(now)),
             sample: None,
         }
     }
@@ -474,8 +475,9 @@ impl Model<Bbr1> for Linux {
 static CHECKED: CustomAlgorithm = CustomAlgorithm {
     name: "bbr1-and-linux",
     new: &|conn, now, config| {
-        let real = Bbr1::new(conn, now, config);
-        let model = Linux::new(conn, now, config);
+        let options = Bbr1Options::new();
+        let real = Bbr1::new(conn, now, config, options);
+        let model = Linux::new(conn, now, options);
         Box::new(Checked { real, model })
     },
 };

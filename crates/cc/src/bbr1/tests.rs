@@ -5,6 +5,7 @@ use std::vec::Vec;
 use super::Bbr1;
 use super::aggregation::Aggregation;
 use crate::conn::Conn;
+use crate::options::Bbr1Options;
 use crate::sampler::RateSample;
 use crate::test_link::{Link, MS, SMSS, TokenBucket};
 use crate::{Algorithm, Config, Duration, Gain, Instant, Rate, State};
@@ -13,7 +14,7 @@ use crate::{Algorithm, Config, Duration, Gain, Instant, Rate, State};
 fn the_states_come_in_order_and_the_model_is_the_link() {
     for (mbit, rtt_us) in [(1, 1_000), (10, 40_000), (1_000, 500), (100, 300_000)] {
         let rtt = Duration::from_micros(rtt_us);
-        let mut link = Link::new(Algorithm::Bbr1, mbit, rtt);
+        let mut link = Link::new(Algorithm::BBR1, mbit, rtt);
         link.run(Duration::from_secs(9));
         let case = std::format!("{mbit} Mbit/s {rtt}");
         assert_eq!(link.states, [State::Startup, State::Drain, State::ProbeBw], "{case}");
@@ -28,7 +29,7 @@ fn the_states_come_in_order_and_the_model_is_the_link() {
 
 #[test]
 fn every_state_has_its_gains() {
-    let mut link = Link::new(Algorithm::Bbr1, 20, MS.times(30));
+    let mut link = Link::new(Algorithm::BBR1, 20, MS.times(30));
     let end = link.now + Duration::from_secs(12);
     while link.now < end {
         link.step(&mut || false);
@@ -53,7 +54,7 @@ fn every_state_has_its_gains() {
 /// drain at most.
 #[test]
 fn the_cycle_is_faster_slower_and_six_times_level() {
-    let mut link = Link::new(Algorithm::Bbr1, 10, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR1, 10, MS.times(40));
     link.run_to(State::ProbeBw);
     let (mut phases, mut since) = (Vec::new(), link.now);
     let mut gain = link.gain();
@@ -86,7 +87,7 @@ fn probe_bw_begins_anywhere_but_with_the_drain() {
     let mut first = [0; 2];
     for seed in 0..64 {
         let mut link =
-            Link::with(Algorithm::Bbr1, 10, MS.times(10), Config { seed, ..Config::new(1) });
+            Link::with(Algorithm::BBR1, 10, MS.times(10), Config { seed, ..Config::new(1) });
         link.run_to(State::ProbeBw);
         match link.gain() {
             125 => first[0] += 1,
@@ -99,7 +100,7 @@ fn probe_bw_begins_anywhere_but_with_the_drain() {
 
 #[test]
 fn probe_rtt_comes_every_ten_seconds_with_four_packets_for_200_ms() {
-    let mut link = Link::new(Algorithm::Bbr1, 10, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR1, 10, MS.times(40));
     link.run_to(State::ProbeRtt);
     let first = link.now.since(Instant::from_nanos(77));
     assert!((10_000..10_500).contains(&(first.as_nanos() / 1_000_000)), "{first}");
@@ -121,7 +122,7 @@ fn probe_rtt_comes_every_ten_seconds_with_four_packets_for_200_ms() {
 /// Loss is no signal: neither bandwidth nor, after one round of packet conservation, the window.
 #[test]
 fn a_loss_conserves_packets_for_a_round_and_then_the_window_is_back() {
-    let mut link = Link::new(Algorithm::Bbr1, 20, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR1, 20, MS.times(40));
     link.run_to(State::ProbeBw);
     link.run(MS.times(500));
     let (before, cwnd, inflight) = (link.bbr(), link.cc.cwnd(), link.cc.inflight());
@@ -142,7 +143,7 @@ fn a_loss_conserves_packets_for_a_round_and_then_the_window_is_back() {
 /// The paper: up to 1 in 20 the flow holds the rate, less what is lost. No policer is seen in it.
 #[test]
 fn one_loss_in_twenty_takes_no_bandwidth() {
-    let mut link = Link::new(Algorithm::Bbr1, 20, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR1, 20, MS.times(40));
     link.run_to(State::ProbeBw);
     let (before, start) = (link.delivered, link.now);
     link.run_losing(Duration::from_secs(9), 20);
@@ -155,7 +156,7 @@ fn one_loss_in_twenty_takes_no_bandwidth() {
 /// A marked packet has arrived, and BBRv1 reads no marks.
 #[test]
 fn a_mark_changes_nothing() {
-    let mut link = Link::new(Algorithm::Bbr1, 20, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR1, 20, MS.times(40));
     link.run_to(State::ProbeBw);
     link.run(MS.times(300));
     let f = link.flight.pop_front().expect("in flight");
@@ -173,7 +174,7 @@ fn a_mark_changes_nothing() {
 /// probing, and the losses all but end; after 48 rounds the flow asks again.
 #[test]
 fn a_policer_is_recognised_and_obeyed_for_48_rounds() {
-    let mut link = Link::new(Algorithm::Bbr1, 100, MS.times(20));
+    let mut link = Link::new(Algorithm::BBR1, 100, MS.times(20));
     let rate = Rate::from_bits_per_sec(10_000_000);
     link.policer =
         Some(TokenBucket { rate, depth: 50_000, tokens: 50_000, filled: Instant::default() });
@@ -206,9 +207,9 @@ fn a_policer_is_recognised_and_obeyed_for_48_rounds() {
 /// ACKs that come every 60 ms on a path of 10 ms: two BDP run out long before the next clump.
 #[test]
 fn the_window_bridges_the_silence_between_clumps_of_acks() {
-    let run = |bbr1_ack_aggregation| {
-        let config = Config { bbr1_ack_aggregation, ..Config::new(1) };
-        let mut link = Link::with(Algorithm::Bbr1, 50, MS.times(10), config);
+    let run = |has_estimate| {
+        let options = Bbr1Options::new().with_ack_aggregation(has_estimate);
+        let mut link = Link::new(Algorithm::Bbr1(options), 50, MS.times(10));
         link.run(Duration::from_secs(1));
         link.clump = MS.times(60);
         link.run(Duration::from_secs(2));
@@ -225,7 +226,7 @@ fn the_window_bridges_the_silence_between_clumps_of_acks() {
 
 #[test]
 fn a_restart_from_idle_is_paced_at_the_bandwidth_and_skips_probe_rtt() {
-    let mut link = Link::new(Algorithm::Bbr1, 10, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR1, 10, MS.times(40));
     link.run_to(State::ProbeBw);
     link.run(MS.times(300));
     link.busy = false;
@@ -245,7 +246,7 @@ fn a_restart_from_idle_is_paced_at_the_bandwidth_and_skips_probe_rtt() {
 /// A timeout lets one packet out and forgets nothing; with the repair the window is back.
 #[test]
 fn a_timeout_keeps_the_model_and_gives_the_window_back() {
-    let mut link = Link::new(Algorithm::Bbr1, 20, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR1, 20, MS.times(40));
     link.run_to(State::ProbeBw);
     link.run(MS.times(300));
     let (before, cwnd) = (link.bbr(), link.cc.cwnd());
@@ -263,7 +264,7 @@ fn a_timeout_keeps_the_model_and_gives_the_window_back() {
 /// An undone loss brings the window back at once.
 #[test]
 fn a_spurious_loss_is_undone() {
-    let mut link = Link::new(Algorithm::Bbr1, 20, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR1, 20, MS.times(40));
     link.run_to(State::ProbeBw);
     link.run(MS.times(300));
     let cwnd = link.cc.cwnd();
@@ -280,7 +281,7 @@ fn a_spurious_loss_is_undone() {
 /// Four packets are the floor, also where the BDP is a fraction of one.
 #[test]
 fn a_path_of_less_than_a_packet_still_flows() {
-    let mut link = Link::new(Algorithm::Bbr1, 1, Duration::from_micros(500));
+    let mut link = Link::new(Algorithm::BBR1, 1, Duration::from_micros(500));
     link.rate = Rate::from_bits_per_sec(64_000);
     link.run(Duration::from_secs(30));
     let snapshot = link.cc.snapshot();
@@ -295,7 +296,7 @@ fn a_path_of_less_than_a_packet_still_flows() {
 fn sampled() -> (Conn, Bbr1, RateSample) {
     let (config, now) = (Config::new(1), Instant::default());
     let mut conn = Conn::new(&config, now);
-    let bbr = Bbr1::new(&mut conn, now, &config);
+    let bbr = Bbr1::new(&mut conn, now, &config, Bbr1Options::new());
     let packet = conn.sampler.on_sent(now, SMSS, false, 0);
     conn.sampler.count_delivered(SMSS);
     let rs = conn.sample(now + MS, &packet, None);

@@ -11,8 +11,8 @@ use super::params::{
     DEFAULT_CWND_GAIN, FULL_BW_GROWTH, PACING_MARGIN, PROBE_RTT_INTERVAL, PROBE_WAIT_BASE,
 };
 use super::round::Round;
-use crate::config::Config;
 use crate::conn::Conn;
+use crate::options::FlavourOptions;
 use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::{Duration, Gain, Instant, Rate};
@@ -41,7 +41,7 @@ pub(crate) struct Names {
 pub(crate) trait Amend: Clone + Debug {
     const NAMES: Names;
 
-    fn new(config: &Config) -> Self;
+    fn new(options: &FlavourOptions) -> Self;
 
     /// The pacing gain of DOWN.
     #[inline]
@@ -159,5 +159,5 @@ pub(crate) trait Amend: Clone + Debug {
 impl Amend for () {
     const NAMES: Names = Names { draft: "bbr3", linux: "bbr3-linux" };
 
-    fn new(_: &Config) {}
+    fn new(_: &FlavourOptions) {}
 }

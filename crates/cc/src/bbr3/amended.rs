@@ -11,8 +11,8 @@ use super::params::{
     PROBE_WAIT_BASE,
 };
 use crate::amendments::{Amendment, Amendments};
-use crate::config::Config;
 use crate::conn::Conn;
+use crate::options::FlavourOptions;
 use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::{Duration, Gain, Instant, Rate};
@@ -185,9 +185,9 @@ fn is_queueing(rtt: Duration, least: Duration, shift: u32) -> bool {
 impl Amend for Amended {
     const NAMES: Names = Names { draft: "bbr3x", linux: "bbr3x-linux" };
 
-    fn new(config: &Config) -> Self {
+    fn new(options: &FlavourOptions) -> Self {
         Self {
-            on: config.bbr3x_without.complement(),
+            on: options.without.complement(),
             has_reached_target: false,
             rounds: 0,
             queueing_acks: 0,

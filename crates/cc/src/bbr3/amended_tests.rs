@@ -4,8 +4,17 @@ use crate::amendments::{Amendment, Amendments};
 use crate::test_link::{Link, MS, TokenBucket};
 use crate::{Algorithm, Config, Duration, State};
 
+/// `algorithm` without these amendments, if it has any.
+fn but_for(algorithm: Algorithm, without: Amendments) -> Algorithm {
+    match algorithm {
+        Algorithm::Bbr3x(options) => Algorithm::Bbr3x(options.without(without)),
+        Algorithm::Bbr3xLinux(options) => Algorithm::Bbr3xLinux(options.without(without)),
+        other => other,
+    }
+}
+
 fn link(algorithm: Algorithm, without: Amendments) -> Link {
-    Link::with(algorithm, 20, MS.times(40), Config { bbr3x_without: without, ..Config::new(1) })
+    Link::new(but_for(algorithm, without), 20, MS.times(40))
 }
 
 fn all() -> Amendments {
@@ -21,7 +30,7 @@ fn but(amendment: Amendment) -> Amendments {
 #[test]
 fn without_its_amendments_it_is_the_flavour_that_they_amend() {
     let pairs =
-        [(Algorithm::Bbr3, Algorithm::Bbr3x), (Algorithm::Bbr3Linux, Algorithm::Bbr3xLinux)];
+        [(Algorithm::BBR3, Algorithm::BBR3X), (Algorithm::BBR3_LINUX, Algorithm::BBR3X_LINUX)];
     for ((plain, amended), every) in
         pairs.map(|pair| [0, 10, 40, 300].map(|n| (pair, n))).as_flattened()
     {
@@ -55,8 +64,8 @@ fn longest_queue(link: &mut Link) -> Duration {
 
 #[test]
 fn a_probe_of_a_flow_that_is_alone_makes_half_the_queue() {
-    let draft = longest_queue(&mut link(Algorithm::Bbr3, Amendments::NONE));
-    let mut amended = link(Algorithm::Bbr3x, but(Amendment::UpEndsAtTarget));
+    let draft = longest_queue(&mut link(Algorithm::BBR3, Amendments::NONE));
+    let mut amended = link(Algorithm::BBR3X, but(Amendment::UpEndsAtTarget));
     let queue = longest_queue(&mut amended);
     assert!(queue.times(2) < draft && queue > MS, "{queue}, draft {draft}");
     assert!(amended.states.contains(&State::ProbeBwUp));
@@ -64,7 +73,7 @@ fn a_probe_of_a_flow_that_is_alone_makes_half_the_queue() {
 
 #[test]
 fn a_probe_of_a_faster_link_goes_on() {
-    let mut link = link(Algorithm::Bbr3x, Amendments::NONE);
+    let mut link = link(Algorithm::BBR3X, Amendments::NONE);
     link.run(Duration::from_secs(10));
     link.rate = crate::Rate::from_bits_per_sec(60_000_000);
     link.run(Duration::from_secs(5));
@@ -80,8 +89,8 @@ fn probe_rtts(algorithm: Algorithm, without: Amendments) -> usize {
 
 #[test]
 fn a_flow_that_is_alone_needs_one_probe_rtt_in_twenty_seconds() {
-    let draft = probe_rtts(Algorithm::Bbr3, Amendments::NONE);
-    let amended = probe_rtts(Algorithm::Bbr3x, but(Amendment::ProbeRttWhenNeeded));
+    let draft = probe_rtts(Algorithm::BBR3, Amendments::NONE);
+    let amended = probe_rtts(Algorithm::BBR3X, but(Amendment::ProbeRttWhenNeeded));
     assert!(draft >= 5 && amended == 1, "{amended}, draft {draft}");
 }
 
@@ -92,9 +101,9 @@ fn the_path_s_own_losses_are_no_congestion() {
         link.run_losing(Duration::from_secs(30), 33);
         link.delivered
     };
-    let draft = delivered(Algorithm::Bbr3, Amendments::NONE);
-    let without = delivered(Algorithm::Bbr3x, Amendments::NONE.with(Amendment::BaselineLoss));
-    let amended = delivered(Algorithm::Bbr3x, Amendments::NONE);
+    let draft = delivered(Algorithm::BBR3, Amendments::NONE);
+    let without = delivered(Algorithm::BBR3X, Amendments::NONE.with(Amendment::BaselineLoss));
+    let amended = delivered(Algorithm::BBR3X, Amendments::NONE);
     let link = 30 * 20_000_000 / 8;
     assert!(amended > link * 8 / 10, "{amended} of {link}, draft {draft}");
     assert!(draft < link / 2 && without < link * 7 / 10, "draft {draft}, without {without}");
@@ -103,7 +112,7 @@ fn the_path_s_own_losses_are_no_congestion() {
 /// Bytes delivered in 30 s by a path that loses 3 % and never queues, on which `long` ACKs came 10
 /// ms late.
 fn delivered_after_late_acks(long: usize) -> u64 {
-    let mut link = link(Algorithm::Bbr3x, Amendments::NONE);
+    let mut link = link(Algorithm::BBR3X, Amendments::NONE);
     link.rate = crate::Rate::from_bits_per_sec(1_000_000_000);
     let (rate, filled) = (crate::Rate::from_bits_per_sec(20_000_000), link.now);
     link.policer = Some(TokenBucket { rate, depth: 12_000, tokens: 12_000, filled });
@@ -133,7 +142,7 @@ fn a_delayed_ack_is_no_queue_and_several_are() {
 /// The share of CRUISE's ACKs, in percent, after which the flow was paced at the estimated
 /// bandwidth itself; the RTT is `longer` than the shortest one.
 fn paced_without_margin(without: Amendments, longer: Duration) -> u64 {
-    let mut link = link(Algorithm::Bbr3x, without);
+    let mut link = link(Algorithm::BBR3X, without);
     link.run(Duration::from_secs(8));
     link.rtt = link.rtt + longer;
     let (mut acks, mut at_bw, end) = (0, 0, link.now + Duration::from_secs(20));
@@ -159,14 +168,13 @@ fn a_cruise_without_a_queue_needs_no_pacing_margin() {
 #[test]
 fn a_long_round_trip_has_fewer_probe_rtts_and_empty_queues_before_probes() {
     let count = |algorithm, without| {
-        let config = Config { bbr3x_without: without, ..Config::new(1) };
-        let mut link = Link::with(algorithm, 1, Duration::from_secs(2), config);
+        let mut link = Link::new(but_for(algorithm, without), 1, Duration::from_secs(2));
         link.run(Duration::from_secs(100));
         let probe_rtts = link.states.iter().filter(|state| **state == State::ProbeRtt).count();
         (probe_rtts, link.delivered)
     };
-    let draft = count(Algorithm::Bbr3, Amendments::NONE);
-    let amended = count(Algorithm::Bbr3x, but(Amendment::TimersInRoundTrips));
+    let draft = count(Algorithm::BBR3, Amendments::NONE);
+    let amended = count(Algorithm::BBR3X, but(Amendment::TimersInRoundTrips));
     assert!(amended.0 <= 3 && draft.0 >= 7, "{amended:?}, draft {draft:?}");
     assert!(amended.1 * 100 > draft.1 * 107, "{amended:?}, draft {draft:?}");
 }
@@ -174,8 +182,7 @@ fn a_long_round_trip_has_fewer_probe_rtts_and_empty_queues_before_probes() {
 #[test]
 fn probe_rtt_has_the_least_window_where_the_path_holds_no_more() {
     let packets = |mbps, algorithm, without| {
-        let config = Config { bbr3x_without: without, ..Config::new(1) };
-        let mut link = Link::with(algorithm, mbps, MS.times(20), config);
+        let mut link = Link::new(but_for(algorithm, without), mbps, MS.times(20));
         link.run(Duration::from_secs(8));
         // A queue that others keep until min_rtt has it.
         link.rtt = MS.times(400);
@@ -186,8 +193,8 @@ fn probe_rtt_has_the_least_window_where_the_path_holds_no_more() {
     };
     let amended = but(Amendment::ProbeRttEmptiesQueue);
     for (mbps, draft, least) in [(1, 20..=22, 4..=4), (20, 400..=430, 400..=430)] {
-        let of_draft = packets(mbps, Algorithm::Bbr3, Amendments::NONE);
-        let of_amended = packets(mbps, Algorithm::Bbr3x, amended);
+        let of_draft = packets(mbps, Algorithm::BBR3, Amendments::NONE);
+        let of_amended = packets(mbps, Algorithm::BBR3X, amended);
         assert!(draft.contains(&of_draft), "{of_draft} at {mbps} Mbit/s");
         assert!(least.contains(&of_amended), "{of_amended} at {mbps} Mbit/s");
     }
@@ -195,7 +202,7 @@ fn probe_rtt_has_the_least_window_where_the_path_holds_no_more() {
 
 /// A flow in a CRUISE that has had calm rounds.
 fn quiet_link(without: Amendments) -> Link {
-    let mut link = link(Algorithm::Bbr3x, without);
+    let mut link = link(Algorithm::BBR3X, without);
     link.run_to(State::ProbeBwCruise);
     link.run(MS.times(200));
     assert_eq!(link.state(), State::ProbeBwCruise);
@@ -222,8 +229,7 @@ fn up_behind_a_queue_of_others_ends_after_two_rounds() {
 
 /// BBR.max_inflight of CRUISE over the estimated BDP, in percent, at a rate in Mbit/s.
 fn window_of_cruise(rate: u64, without: Amendments) -> u64 {
-    let config = Config { bbr3x_without: without, ..Config::new(1) };
-    let mut link = Link::with(Algorithm::Bbr3x, rate, MS.times(40), config);
+    let mut link = Link::new(but_for(Algorithm::BBR3X, without), rate, MS.times(40));
     link.run(Duration::from_secs(8));
     link.run_to(State::ProbeBwCruise);
     link.run(MS.times(500));
@@ -288,7 +294,7 @@ fn a_path_is_quiet_until_a_probe_rtt_is_not() {
     link.run_to(State::ProbeBwCruise);
     link.run_to(State::ProbeBwUp);
     assert_eq!(down(&mut link, Link::run_to), 82, "quiet again");
-    let mut noisy = self::link(Algorithm::Bbr3x, Amendments::NONE);
+    let mut noisy = self::link(Algorithm::BBR3X, Amendments::NONE);
     for _ in 0..5 {
         assert_eq!(down(&mut noisy, run_noisily_to), 90);
         run_noisily_to(&mut noisy, State::ProbeBwCruise);
@@ -316,7 +322,7 @@ fn the_window_of_rare_acks_follows_the_bandwidth_that_cruise_takes() {
     let max_delay = Duration::from_millis(800);
     let ack_frequency = Some(crate::AckFrequency { threshold_packets: 5_000, max_delay });
     let (mut taken, mut seed) = (0, 1_u64);
-    for algorithm in [Algorithm::Bbr3x, Algorithm::Bbr3xLinux] {
+    for algorithm in [Algorithm::BBR3X, Algorithm::BBR3X_LINUX] {
         for rtt_ms in [20, 30, 40, 50] {
             let config = Config { ack_frequency, ..Config::new(rtt_ms) };
             let mut link = Link::with(algorithm, 30, MS.times(rtt_ms), config);

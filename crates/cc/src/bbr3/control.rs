@@ -3,8 +3,9 @@
 
 use super::params::{NOMINAL_RTT, TCP_OFFLOAD_QUANTA};
 use super::{Amend, Bbr3, MarkResponse, Rules};
-use crate::config::{StartupGains, Transport};
+use crate::config::Transport;
 use crate::conn::{Conn, INFINITE, MAX_QUANTUM};
+use crate::options::StartupGains;
 use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::{Duration, Gain, Rate};

@@ -4,6 +4,7 @@
 use super::*;
 use crate::Algorithm;
 use crate::algo::Marks;
+use crate::options::Bbr3Options;
 use crate::test_link::{Link, MS, SMSS};
 
 const MBIT: Rate = Rate::from_bytes_per_sec(125_000);
@@ -12,7 +13,7 @@ pub(super) const BDP: u64 = 100 * SMSS;
 /// A flow in ProbeBW_CRUISE that believes in 100 packets of BDP: 24 Mbit/s and 40 ms.
 pub(super) fn cruising<R: Rules>(config: &Config) -> (Bbr3<R>, Conn) {
     let mut conn = Conn::new(config, Instant::default());
-    let mut bbr = Bbr3::<R>::new(&mut conn, Instant::default(), config);
+    let mut bbr = Bbr3::<R>::new(&mut conn, Instant::default(), config, Bbr3Options::new());
     bbr.bandwidth.max = Rate::from_volume(BDP, MS.times(40));
     bbr.bandwidth.filter = [bbr.bandwidth.max; 2];
     bbr.bandwidth.bw = bbr.bandwidth.max;
@@ -474,7 +475,7 @@ fn two_marked_rounds_end_startup() {
 fn the_response_to_marks_shortens_the_queue() {
     let mean_queue_us = |ecn| {
         let config = Config { ecn, ..Config::new(1) };
-        let mut link = Link::with(Algorithm::Bbr3Linux, 100, MS, config);
+        let mut link = Link::with(Algorithm::BBR3_LINUX, 100, MS, config);
         link.mark_above = Duration::from_micros(200);
         let (mut sum, mut count, end) = (0, 0, link.now + Duration::from_secs(20));
         while link.now < end {
@@ -495,7 +496,7 @@ fn the_response_to_marks_shortens_the_queue() {
 /// Both flavours over one plain link: the same bandwidth, the same round trip, and the names apart.
 #[test]
 fn both_flavours_find_the_link() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3Linux, Algorithm::Bbr3xLinux] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR3_LINUX, Algorithm::BBR3X_LINUX] {
         let mut link = Link::new(algorithm, 20, MS.times(40));
         link.run(Duration::from_secs(12));
         let bw = link.bbr().max_bw.as_bits_per_sec() / 20_000;

@@ -28,7 +28,7 @@ fn seen(link: &mut Link) -> (Duration, u64) {
 /// like a loss.
 #[test]
 fn low_latency_marks_end_probes_and_are_no_losses() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR3X] {
         let mut link = marked(algorithm, true);
         assert!(link.bbr().ecn_alpha.is_some(), "{algorithm}");
         assert_eq!(link.cc.snapshot().lost, 0, "{algorithm}");
@@ -41,7 +41,7 @@ fn low_latency_marks_end_probes_and_are_no_losses() {
 /// Marks are losses where the transport does not say otherwise: this response is optional.
 #[test]
 fn other_marks_stay_losses() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR3X] {
         let link = marked(algorithm, false);
         assert_eq!(link.bbr().ecn_alpha, None, "{algorithm}");
     }

@@ -13,8 +13,9 @@ use super::params::DEFAULT_CWND_GAIN;
 use super::round::Round;
 use super::rules::Rules;
 use crate::algo::Marks;
-use crate::config::{Config, StartupGains};
+use crate::config::Config;
 use crate::conn::{Conn, INFINITE, MAX_QUANTUM};
+use crate::options::{FlavourOptions, StartupGains};
 use crate::sampler::{PacketState, RateSample};
 use crate::units::{Duration, Gain, Instant, Rate};
 
@@ -47,8 +48,8 @@ impl<A: Amend> Rules for Linux<A> {
     type Marks = Ecn;
     type Amendments = A;
 
-    fn new(config: &Config) -> Self {
-        Self { ecn: Ecn::new(config), amendments: A::new(config) }
+    fn new(config: &Config, options: &FlavourOptions) -> Self {
+        Self { ecn: Ecn::new(config), amendments: A::new(options) }
     }
 
     #[inline]

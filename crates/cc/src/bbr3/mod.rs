@@ -88,6 +88,7 @@ mod undo;
 use crate::algo::{Congestion, CongestionControl, NotNow};
 use crate::config::Config;
 use crate::conn::{Conn, INFINITE, MarksAre};
+use crate::options::FlavourOptions;
 use crate::sampler::{PacketState, RateSample};
 use crate::snapshot::{BbrSnapshot, Snapshot, State};
 use crate::units::{Duration, Gain, Instant, Rate};
@@ -150,8 +151,14 @@ pub(crate) struct Bbr3<R: Rules> {
 
 impl<R: Rules> Bbr3<R> {
     /// OnInit(), section "Initialization", with InitWindowedMaxFilter() and InitRoundCounting().
-    pub(crate) fn new(conn: &mut Conn, now: Instant, config: &Config) -> Self {
-        let startup_gains = config.startup_gains.unwrap_or(R::STARTUP_GAINS);
+    pub(crate) fn new(
+        conn: &mut Conn,
+        now: Instant,
+        config: &Config,
+        options: impl Into<FlavourOptions>,
+    ) -> Self {
+        let options = options.into();
+        let startup_gains = options.startup_gains.unwrap_or(R::STARTUP_GAINS);
         let mut bbr = Self {
             state: State::Startup,
             control: Control::new(startup_gains, conn.initial_cwnd),
@@ -165,7 +172,7 @@ impl<R: Rules> Bbr3<R> {
             undo: Undo::NONE,
             probe: Probe::new(now, config.seed),
             probe_rtt: ProbeRtt::new(),
-            rules: R::new(config),
+            rules: R::new(config, &options),
         };
         if bbr.rules.marks().is_there() {
             conn.marks = MarksAre::NoLosses;

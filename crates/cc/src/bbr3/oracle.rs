@@ -18,6 +18,7 @@ use crate::algo::{Congestion, CongestionControl};
 use crate::config::{AckFrequency, Config, Transport};
 use crate::conn::Conn;
 use crate::custom::CustomAlgorithm;
+use crate::options::Bbr3Options;
 use crate::oracle::{self, Checked, Event, Model, events};
 use crate::rng::Rng;
 use crate::sampler::{PacketIndex, PacketState, RateSample};
@@ -453,7 +454,7 @@ impl Model<Bbr3<Draft>> for Plain {
 static CHECKED: CustomAlgorithm = CustomAlgorithm {
     name: "bbr3-and-plain",
     new: &|conn, now, config| {
-        let real = Bbr3::<Draft>::new(conn, now, config);
+        let real = Bbr3::<Draft>::new(conn, now, config, Bbr3Options::new());
         let model = Plain::new(conn, now, config);
         Box::new(Checked { real, model })
     },

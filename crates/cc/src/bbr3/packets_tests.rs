@@ -4,6 +4,7 @@
 use super::flavour_tests::{make_control_parameters, plain, sample};
 use super::*;
 use crate::config::Transport;
+use crate::options::Bbr3Options;
 use crate::rng::Rng;
 use crate::test_link::{MS, SMSS};
 use std::vec::Vec;
@@ -166,7 +167,7 @@ fn linux_begins_with_the_pacing_margin() {
     fn margin<R: Rules>() -> [Rate; 2] {
         let config = Config::new(1);
         let mut conn = Conn::new(&config, Instant::default());
-        let bbr = Bbr3::<R>::new(&mut conn, Instant::default(), &config);
+        let bbr = Bbr3::<R>::new(&mut conn, Instant::default(), &config, Bbr3Options::new());
         let bandwidth = Rate::from_volume(conn.initial_cwnd, MS);
         let startup = bbr.control.startup_gains.pacing.of_rate(bandwidth);
         [conn.pacing_rate, startup]

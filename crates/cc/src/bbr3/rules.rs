@@ -14,8 +14,9 @@ use super::min_rtt::is_short;
 use super::params::{DEFAULT_CWND_GAIN, MIN_PIPE_PACKETS, PACING_MARGIN, QUANTUM_TIME};
 use super::round::Round;
 use crate::algo::Marks;
-use crate::config::{Config, StartupGains};
+use crate::config::Config;
 use crate::conn::Conn;
+use crate::options::{FlavourOptions, StartupGains};
 use crate::sampler::{PacketState, RateSample};
 use crate::snapshot::State;
 use crate::units::{Duration, Gain, Instant, Rate};
@@ -51,7 +52,7 @@ pub(crate) trait Rules: Clone + Debug + Sized {
     type Amendments: Amend;
 
     /// The state at the start.
-    fn new(config: &Config) -> Self;
+    fn new(config: &Config, options: &FlavourOptions) -> Self;
     fn marks(&self) -> &Self::Marks;
     fn marks_mut(&mut self) -> &mut Self::Marks;
     fn amendments(&self) -> &Self::Amendments;
@@ -328,8 +329,8 @@ impl<A: Amend> Rules for Draft<A> {
     type Marks = DraftMarks;
     type Amendments = A;
 
-    fn new(config: &Config) -> Self {
-        Self { marks: MarkResponse::new(config), amendments: A::new(config) }
+    fn new(config: &Config, options: &FlavourOptions) -> Self {
+        Self { marks: MarkResponse::new(config), amendments: A::new(options) }
     }
 
     #[inline]

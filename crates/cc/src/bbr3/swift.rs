@@ -32,8 +32,9 @@
 use super::aggregation::MaxOfRounds;
 use super::params::{MIN_PIPE_PACKETS, PACING_MARGIN, QUANTUM_TIME};
 use super::{Rules, Verdict, View};
-use crate::config::{Config, DraftRules, SwiftOptions};
+use crate::config::Config;
 use crate::conn::{Conn, INFINITE};
+use crate::options::{BbrSwiftOptions, DraftRules, FlavourOptions};
 use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::{Duration, Gain, Instant, Rate, mul_div};
@@ -126,17 +127,17 @@ mod kept {
 }
 
 impl Swift {
-    fn with(options: &SwiftOptions) -> Self {
-        let hops = options.hop_delay.times(options.hops.into());
-        let DraftRules { min_pipe_cwnd, pacing_margin, probe_rounds } = options.keeps;
+    fn with(options: BbrSwiftOptions) -> Self {
+        let hops = options.hop_delay().times(options.hops().into());
+        let DraftRules { min_pipe_cwnd, pacing_margin, probe_rounds } = options.keeps();
         let bit = |is_kept: bool, bit| if is_kept { bit } else { 0 };
         Self {
             fabric: Window::NONE,
             endpoint: Window::NONE,
-            base_target: nanos(options.base_target + hops),
-            scaling_range: nanos(options.flow_scaling_range),
-            endpoint_target: nanos(options.endpoint_target),
-            max_receiver_delay: nanos(options.max_receiver_delay),
+            base_target: nanos(options.base_target() + hops),
+            scaling_range: nanos(options.flow_scaling_range()),
+            endpoint_target: nanos(options.endpoint_target()),
+            max_receiver_delay: nanos(options.max_receiver_delay()),
             receiver_delay: 0,
             ack_delay: 0,
             least_rtt: u32::MAX,
@@ -301,8 +302,8 @@ impl Rules for Swift {
     type Marks = ();
     type Amendments = ();
 
-    fn new(config: &Config) -> Self {
-        Self::with(&config.swift)
+    fn new(_: &Config, options: &FlavourOptions) -> Self {
+        Self::with(options.swift)
     }
 
     #[inline]

@@ -2,15 +2,15 @@
 
 use super::State;
 use crate::test_link::{Link, MS};
-use crate::{Algorithm, Config, Duration, SendDecision, SwiftOptions};
+use crate::{Algorithm, BbrSwiftOptions, Config, Duration, SendDecision};
 
 const RTT: Duration = Duration::from_micros(25);
-/// Of [`SwiftOptions::DATA_CENTER`], with its hops.
+/// Of [`BbrSwiftOptions::new`], with its hops.
 const TARGET: Duration = Duration::from_micros(44);
 
 fn data_center(mbit: u64) -> Link {
     let config = Config { smss: 1_452, handshake_rtt: Some(RTT), ..Config::new(1) };
-    Link::with(Algorithm::BbrSwift, mbit, RTT, config)
+    Link::with(Algorithm::BBR_SWIFT, mbit, RTT, config)
 }
 
 /// The share of the link that is carried in `time`, and the longest queue.
@@ -101,7 +101,7 @@ fn a_flow_with_the_least_window_is_never_stuck() {
 #[test]
 fn a_busy_receiver_does_not_slow_the_network_window() {
     for is_host in [true, false] {
-        let mut link = Link::with(Algorithm::BbrSwift, 10_000, RTT, Config::new(1));
+        let mut link = Link::with(Algorithm::BBR_SWIFT, 10_000, RTT, Config::new(1));
         link.receiver_delay = RTT.times(3);
         if !is_host {
             (link.told_delay, link.told_wait) = (Some(Duration::ZERO), link.receiver_delay);
@@ -119,9 +119,9 @@ fn a_busy_receiver_does_not_slow_the_network_window() {
 #[test]
 fn a_receiver_above_its_target_shrinks_the_endpoint_window() {
     let cwnd_of = |endpoint_target| {
-        let swift = SwiftOptions { endpoint_target, ..SwiftOptions::DATA_CENTER };
-        let config = Config { handshake_rtt: Some(RTT), swift, ..Config::new(1) };
-        let mut link = Link::with(Algorithm::BbrSwift, 10_000, RTT, config);
+        let options = BbrSwiftOptions::new().with_endpoint_target(endpoint_target);
+        let config = Config { handshake_rtt: Some(RTT), ..Config::new(1) };
+        let mut link = Link::with(Algorithm::BbrSwift(options), 10_000, RTT, config);
         link.receiver_delay = Duration::from_micros(200);
         link.run(MS.times(20));
         link.cc.cwnd()
@@ -142,7 +142,7 @@ fn a_receiver_that_exaggerates_hides_a_bounded_queue() {
             (link.told_delay, link.told_wait) = (Some(told), wait);
             link.run(MS.times(5));
             let (_, longest) = measure(&mut link, MS.times(20));
-            let most = SwiftOptions::DATA_CENTER.endpoint_target + link.rate.time_for(1_452);
+            let most = BbrSwiftOptions::new().endpoint_target() + link.rate.time_for(1_452);
             assert!(longest <= most, "{told} and {wait}, {mbit} Mbit/s: {longest}");
             let min_rtt = link.bbr().min_rtt.expect("measured");
             assert!(min_rtt.as_nanos() >= RTT.as_nanos() / 16, "{min_rtt}");
@@ -168,7 +168,7 @@ fn a_wait_does_not_shrink_the_endpoint_window() {
 /// The other algorithms do the same whatever the receiver's delay is.
 #[test]
 fn others_ignore_the_receivers_delay() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x, Algorithm::Bbr3Linux, Algorithm::Bbr1] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR3X, Algorithm::BBR3_LINUX, Algorithm::BBR1] {
         let sent = |told: Option<Duration>| {
             let mut link = Link::new(algorithm, 50, MS.times(10));
             link.told_delay = told;
@@ -190,7 +190,8 @@ fn a_cycle_of_the_filter_ends_a_round_after_the_probe() {
     let mut ended = 0;
     for (mbit, rtt_us) in [(100, 30), (1_000, 30), (10_000, 50)] {
         let config = Config { smss: 1_452, ..Config::new(3) };
-        let mut link = Link::with(Algorithm::BbrSwift, mbit, Duration::from_micros(rtt_us), config);
+        let mut link =
+            Link::with(Algorithm::BBR_SWIFT, mbit, Duration::from_micros(rtt_us), config);
         let (mut before, mut last) = (link.now, (link.state(), link.bbr()));
         for step in 0..100_000 {
             // Others have a share of the link, which changes.

@@ -11,7 +11,7 @@ use crate::{Algorithm, Config, Controller, Duration, Gain, Instant, PacketState,
 
 #[test]
 fn the_states_come_in_the_order_of_the_diagram() {
-    let mut link = Link::new(Algorithm::Bbr3, 10, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR3, 10, MS.times(40));
     link.run(Duration::from_secs(9));
     use State::*;
     // Drain leaves nothing to bring down: the first DOWN is over within its own ACK.
@@ -36,7 +36,7 @@ fn the_states_come_in_the_order_of_the_diagram() {
 fn the_model_is_the_link() {
     for (mbit, rtt_us) in [(1, 1_000), (10, 40_000), (1_000, 500), (100, 300_000)] {
         let rtt = Duration::from_micros(rtt_us);
-        let mut link = Link::new(Algorithm::Bbr3, mbit, rtt);
+        let mut link = Link::new(Algorithm::BBR3, mbit, rtt);
         link.run(Duration::from_secs(4));
         let bbr = link.bbr();
         let (bw, rate) = (bbr.max_bw.as_bytes_per_sec(), link.rate.as_bytes_per_sec());
@@ -50,7 +50,7 @@ fn the_model_is_the_link() {
 /// Each state has the gains of the draft's table, however it was entered.
 #[test]
 fn every_state_has_its_gains() {
-    let mut link = Link::new(Algorithm::Bbr3, 20, MS.times(30));
+    let mut link = Link::new(Algorithm::BBR3, 20, MS.times(30));
     let mut seen = Vec::new();
     let end = link.now + Duration::from_secs(12);
     while link.now < end {
@@ -76,16 +76,16 @@ fn every_state_has_its_gains() {
 /// A clock may start anywhere: the first ACK must not find that a stamp of zero has expired.
 #[test]
 fn a_late_start_of_the_clock_is_no_reason_for_probe_rtt() {
-    let mut link = Link::new(Algorithm::Bbr3, 10, MS.times(20));
+    let mut link = Link::new(Algorithm::BBR3, 10, MS.times(20));
     link.now = Instant::from_nanos(1 << 60);
-    link.cc = Controller::new(Algorithm::Bbr3, Config::new(1), link.now);
+    link.cc = Controller::new(Algorithm::BBR3, Config::new(1), link.now);
     link.run(Duration::from_secs(1));
     assert!(!link.states.contains(&State::ProbeRtt), "{:?}", link.states);
 }
 
 #[test]
 fn probe_rtt_comes_every_five_seconds_lasts_200_ms_and_gives_the_window_back() {
-    let mut link = Link::new(Algorithm::Bbr3, 10, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR3, 10, MS.times(40));
     link.run_to(State::ProbeRtt);
     let (entered, before) = (link.now, link.cc.cwnd());
     assert!(link.cc.cwnd() <= link.bbr().bdp / 2 + 4 * SMSS);
@@ -102,7 +102,7 @@ fn probe_rtt_comes_every_five_seconds_lasts_200_ms_and_gives_the_window_back() {
 /// found, and never to a sample with our own queue in it.
 #[test]
 fn min_rtt_rises_to_the_new_path_and_not_to_the_queue() {
-    let mut link = Link::new(Algorithm::Bbr3, 10, MS.times(20));
+    let mut link = Link::new(Algorithm::BBR3, 10, MS.times(20));
     link.run(Duration::from_secs(3));
     link.rtt = MS.times(60);
     let longest = link.rtt + link.rate.time_for(5 * SMSS);
@@ -118,7 +118,7 @@ fn min_rtt_rises_to_the_new_path_and_not_to_the_queue() {
 /// the same sample, which is all queue. It calls for ProbeRTT; it is no round trip of the path.
 #[test]
 fn one_late_sample_does_not_expire_both_filters() {
-    let mut link = Link::new(Algorithm::Bbr3, 10, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR3, 10, MS.times(40));
     link.run_to(State::ProbeBwCruise);
     let before = link.bbr().min_rtt;
     for late in &mut link.flight {
@@ -130,7 +130,7 @@ fn one_late_sample_does_not_expire_both_filters() {
 
 #[test]
 fn a_restart_from_idle_is_paced_at_the_bandwidth_and_skips_probe_rtt() {
-    let mut link = Link::new(Algorithm::Bbr3, 10, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR3, 10, MS.times(40));
     link.run_to(State::ProbeBwCruise);
     link.busy = false;
     link.run(Duration::from_secs(6));
@@ -149,7 +149,7 @@ fn a_restart_from_idle_is_paced_at_the_bandwidth_and_skips_probe_rtt() {
 /// An application that always has too little: no plateau is seen, whatever the samples say.
 #[test]
 fn an_application_limited_flow_stays_in_startup_while_nothing_is_lost() {
-    let mut link = Link::new(Algorithm::Bbr3, 100, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR3, 100, MS.times(40));
     for _ in 0..200 {
         link.busy = true;
         link.send();
@@ -160,7 +160,7 @@ fn an_application_limited_flow_stays_in_startup_while_nothing_is_lost() {
 }
 
 fn startup_with_losses(ranges: u64) -> Link {
-    let mut link = Link::new(Algorithm::Bbr3, 100, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR3, 100, MS.times(40));
     while link.cc.inflight() < 200 * SMSS {
         link.step(&mut || false);
     }
@@ -201,7 +201,7 @@ fn startup_goes_on_when_its_losses_were_none() {
 
 #[test]
 fn excess_loss_ends_a_probe_and_bounds_the_next() {
-    let mut link = Link::new(Algorithm::Bbr3, 20, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR3, 20, MS.times(40));
     link.run_to(State::ProbeBwUp);
     link.run(MS.times(30));
     let before = link.bbr();
@@ -226,7 +226,7 @@ fn excess_loss_ends_a_probe_and_bounds_the_next() {
 
 #[test]
 fn losses_while_cruising_cut_the_short_term_model_only() {
-    let mut link = Link::new(Algorithm::Bbr3, 20, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR3, 20, MS.times(40));
     link.run_to(State::ProbeBwCruise);
     link.run(MS.times(200));
     let max_bw = link.bbr().max_bw;
@@ -361,7 +361,7 @@ fn an_interval_of_aggregation_begins_with_the_restart_from_idle() {
 /// times that loss and not the pacing margin as well, which would make it three times as much here.
 #[test]
 fn the_response_to_a_small_loss_is_that_loss() {
-    let mut link = Link::new(Algorithm::Bbr3, 100, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR3, 100, MS.times(40));
     link.run_to(State::ProbeBwCruise);
     link.run(MS.times(100));
     let before = link.bbr();
@@ -382,7 +382,7 @@ fn the_response_to_a_small_loss_is_that_loss() {
 /// the losses allow: they cut inflight_shortterm to BBR.Beta of it, until the next probe.
 #[test]
 fn a_timeout_keeps_the_model_and_gives_the_window_back() {
-    let mut link = Link::new(Algorithm::Bbr3, 20, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR3, 20, MS.times(40));
     link.run_to(State::ProbeBwCruise);
     link.run(MS.times(100));
     let (before, cwnd) = (link.bbr(), link.cc.cwnd());
@@ -402,7 +402,7 @@ fn a_timeout_keeps_the_model_and_gives_the_window_back() {
 /// The result of an ACK does not depend on the order in which the caller reports its packets.
 #[test]
 fn the_order_within_a_batch_is_not_the_callers_business() {
-    let mut link = Link::new(Algorithm::Bbr3, 20, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR3, 20, MS.times(40));
     link.run_to(State::ProbeBwUp);
     link.run(MS.times(60));
     let packets: Vec<PacketState> = link.flight.drain(..12).map(|f| f.packet).collect();
@@ -425,7 +425,7 @@ fn the_order_within_a_batch_is_not_the_callers_business() {
 /// Four packets are the floor, also where the BDP is a fraction of one.
 #[test]
 fn a_path_of_less_than_a_packet_still_flows() {
-    let mut link = Link::new(Algorithm::Bbr3, 1, Duration::from_micros(500));
+    let mut link = Link::new(Algorithm::BBR3, 1, Duration::from_micros(500));
     link.rate = Rate::from_bits_per_sec(64_000);
     link.run(Duration::from_secs(30));
     let snapshot = link.cc.snapshot();

@@ -41,7 +41,7 @@ impl Controller {
     /// use fullpipe_cc::{Algorithm, Config, Controller, Duration, Instant};
     ///
     /// let now = Instant::default();
-    /// let mut cc = Controller::new(Algorithm::Bbr3, Config::new(17), now);
+    /// let mut cc = Controller::new(Algorithm::BBR3, Config::new(17), now);
     /// assert_eq!(cc.send_rate_estimate(), None);
     /// let packet = cc.on_sent(now, 1200);
     /// let mut ack = cc.ack(now + Duration::from_millis(40));

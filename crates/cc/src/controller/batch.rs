@@ -164,7 +164,7 @@ impl<'a> AckBatch<'a> {
     ///
     /// ```compile_fail
     /// # use fullpipe_cc::{Algorithm, Config, Controller, Duration, Instant};
-    /// # let mut cc = Controller::new(Algorithm::Bbr3, Config::new(17), Instant::default());
+    /// # let mut cc = Controller::new(Algorithm::BBR3, Config::new(17), Instant::default());
     /// cc.ack(Instant::default()).rtt(Duration::from_millis(40));
     /// ```
     #[inline]
@@ -178,14 +178,14 @@ impl<'a> AckBatch<'a> {
     /// endpoint's delay and measures it with timestamps of the interface. The time for which the
     /// receiver held the ACK back on purpose is not in it: that is [`Self::ack_delay`].
     ///
-    /// `bbr-swift` takes the round trip without both, up to [`crate::SwiftOptions`]'
+    /// `bbr-swift` takes the round trip without both, up to [`crate::BbrSwiftOptions`]'
     /// `max_receiver_delay`, for the network's, and compares this part alone with the endpoint's
     /// target. The others ignore it, as does a build without the feature `bbr-swift`. Without this
     /// call the host took no time.
     ///
     /// ```
     /// # use fullpipe_cc::{Algorithm, Config, Controller, Duration, Instant};
-    /// # let mut cc = Controller::new(Algorithm::Bbr3, Config::new(17), Instant::default());
+    /// # let mut cc = Controller::new(Algorithm::BBR3, Config::new(17), Instant::default());
     /// # let packet = cc.on_sent(Instant::default(), 1200);
     /// let mut ack = cc.ack(Instant::from_nanos(180_000));
     /// ack.acked(&packet);

@@ -1,11 +1,12 @@
 //! An algorithm at work, in one size and without a table of pointers.
 
 use crate::algorithm::Algorithm;
-use crate::config::{Config, CubicRules};
+use crate::config::Config;
 use crate::conn::Conn;
 #[cfg(feature = "custom")]
 use crate::custom::{Custom, CustomControl};
 use crate::fixed::Fixed;
+use crate::options::CubicRules;
 use crate::registry::algorithms;
 use crate::units::Instant;
 #[cfg(feature = "custom")]
@@ -14,7 +15,7 @@ use alloc::boxed::Box;
 macro_rules! define {
     (
         []
-        { $($name:tt $variant:ident ($type:ty))* }
+        { $($name:tt $variant:ident $constant:ident $options:ident ($type:ty))* }
         { $($feature:tt $algorithm:ident $other:ident ($other_type:ty) $rules:ident)* }
     ) => {
         #[derive(Clone, Debug)]
@@ -39,29 +40,23 @@ macro_rules! define {
                 match algorithm {
                     $(
                         #[cfg(feature = $feature)]
-                        Algorithm::$algorithm if config.cubic == CubicRules::$rules => {
-                            Self::$other(<$other_type>::new(conn, now, config))
+                        Algorithm::$algorithm(options)
+                            if options.rules(config.transport) == CubicRules::$rules =>
+                        {
+                            Self::$other(<$other_type>::new(conn, now, config, options))
                         }
                     )*
                     $(
                         #[cfg(feature = $name)]
-                        Algorithm::$variant => Self::$variant(<$type>::new(conn, now, config)),
+                        Algorithm::$variant(options) => {
+                            Self::$variant(<$type>::new(conn, now, config, options))
+                        }
                     )*
                     Algorithm::Fixed(rate) => Self::Fixed(Fixed::new(conn, rate)),
                     #[cfg(feature = "custom")]
                     Algorithm::Custom(custom) => {
                         Self::Custom(Custom::new(custom, conn, now, config))
                     }
-                }
-            }
-
-            pub(super) const fn algorithm(&self) -> Algorithm {
-                match self {
-                    $(#[cfg(feature = $name)] Self::$variant(_) => Algorithm::$variant,)*
-                    $(#[cfg(feature = $feature)] Self::$other(_) => Algorithm::$algorithm,)*
-                    Self::Fixed(fixed) => Algorithm::Fixed(fixed.rate()),
-                    #[cfg(feature = "custom")]
-                    Self::Custom(custom) => Algorithm::Custom(custom.algorithm),
                 }
             }
         }
@@ -96,7 +91,7 @@ macro_rules! each {
 macro_rules! each_of {
     (
         [$algo:expr, $a:ident => $call:expr]
-        { $($name:tt $variant:ident $type:tt)* }
+        { $($name:tt $variant:ident $constant:ident $options:ident $type:tt)* }
         { $($feature:tt $algorithm:ident $other:ident $other_type:tt $rules:ident)* }
     ) => {
         match $algo {

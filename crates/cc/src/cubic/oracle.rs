@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::conn::{Conn, INFINITE};
 use crate::custom::CustomAlgorithm;
 use crate::hystart::SlowStart;
+use crate::options::CubicOptions;
 use crate::oracle::{self, Checked, Model, events, near};
 use crate::sampler::RateSample;
 use crate::snapshot::{Snapshot, State};
@@ -190,7 +191,7 @@ static CHECKED: CustomAlgorithm = CustomAlgorithm {
     name: "cubic-and-its-formulas",
     new: &|conn, now, config| {
         let model = Formulas::new(conn);
-        Box::new(Checked { real: Cubic::new(conn, now, config), model })
+        Box::new(Checked { real: Cubic::new(conn, now, config, CubicOptions::new()), model })
     },
 };
 

@@ -10,6 +10,7 @@ use crate::algo::{Congestion, CongestionControl};
 use crate::config::{Config, Transport};
 use crate::conn::{Conn, INFINITE};
 use crate::custom::CustomAlgorithm;
+use crate::options::CubicOptions;
 use crate::oracle::{self, Checked, Model, events};
 use crate::sampler::RateSample;
 use crate::snapshot::{Snapshot, State};
@@ -302,7 +303,7 @@ impl Model<LinuxCubic> for Bictcp {
 static CHECKED: CustomAlgorithm = CustomAlgorithm {
     name: "cubic-and-bictcp",
     new: &|conn, now, config| {
-        let real = LinuxCubic::new(conn, now, config);
+        let real = LinuxCubic::new(conn, now, config, CubicOptions::new());
         Box::new(Checked { real, model: Bictcp::reset(now) })
     },
 };

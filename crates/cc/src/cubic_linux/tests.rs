@@ -18,7 +18,7 @@ impl Flow {
         let now = Instant::default();
         let mut conn = Conn::new(&config, now);
         conn.cwnd = cwnd * SMSS;
-        let cubic = LinuxCubic::new(&mut conn, now, &config);
+        let cubic = LinuxCubic::new(&mut conn, now, &config, CubicOptions::new());
         Self { conn, cubic, now }
     }
 

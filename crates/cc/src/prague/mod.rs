@@ -21,6 +21,7 @@ use crate::classic_queue::{ClassicQueue, SURE};
 use crate::config::Config;
 use crate::conn::{Conn, INFINITE, MarksAre};
 use crate::hystart::SlowStart;
+use crate::options::PragueOptions;
 use crate::sampler::RateSample;
 use crate::snapshot::Snapshot;
 use crate::units::{Duration, Gain, Instant, Rate, mul_div};
@@ -96,7 +97,12 @@ impl Mark {
 }
 
 impl Prague {
-    pub(crate) fn new(conn: &mut Conn, now: Instant, config: &Config) -> Self {
+    pub(crate) fn new(
+        conn: &mut Conn,
+        now: Instant,
+        config: &Config,
+        options: PragueOptions,
+    ) -> Self {
         if config.ecn {
             conn.marks = MarksAre::Apart;
         }
@@ -110,7 +116,7 @@ impl Prague {
             marked: 0,
             alpha_updated: Mark::now(conn, now),
             reduced: None,
-            classic: ClassicQueue::new(config.prague_classic_fallback),
+            classic: ClassicQueue::new(options.classic_fallback()),
             undo: None,
         };
         if conn.is_paced && conn.srtt().is_none() {

@@ -10,12 +10,13 @@ use crate::algo::{Congestion, CongestionControl};
 use crate::classic_queue::ClassicQueue;
 use crate::config::Config;
 use crate::conn::{Conn, INFINITE, MarksAre};
-use crate::custom::CustomAlgorithm;
+use crate::custom::{CustomAlgorithm, CustomControl};
 use crate::hystart::SlowStart;
+use crate::options::PragueOptions;
 use crate::oracle::{self, Checked, Model, events, near};
 use crate::sampler::RateSample;
 use crate::snapshot::{Snapshot, State};
-use crate::units::Duration;
+use crate::units::{Duration, Instant};
 
 #[derive(Clone, Debug)]
 struct Formulas {
@@ -80,7 +81,7 @@ impl Passive {
 }
 
 impl Formulas {
-    fn new(prague: &Prague, conn: &Conn, config: &Config) -> Self {
+    fn new(prague: &Prague, conn: &Conn, options: PragueOptions) -> Self {
         Self {
             slow_start: SlowStart::new(),
             cwnd: conn.cwnd as f64,
@@ -92,7 +93,7 @@ impl Formulas {
             reduced: None,
             undo: None,
             classic: Passive {
-                is_on: config.prague_classic_fallback,
+                is_on: options.classic_fallback(),
                 score: 0.0,
                 mean: 0.0,
                 deviation: 0.0,
@@ -240,15 +241,30 @@ impl Formulas {
     }
 }
 
-static CHECKED: CustomAlgorithm = CustomAlgorithm {
-    name: "prague-and-its-formulas",
-    new: &|conn, now, config| {
-        let real = Prague::new(conn, now, config);
-        assert_eq!(conn.marks == MarksAre::Apart, config.ecn);
-        let model = Formulas::new(&real, conn, config);
-        Box::new(Checked { real, model })
+/// Without the fallback, and with it.
+static CHECKED: [CustomAlgorithm; 2] = [
+    CustomAlgorithm {
+        name: "prague-and-its-formulas",
+        new: &|conn, now, config| checked(conn, now, config, false),
     },
-};
+    CustomAlgorithm {
+        name: "prague-and-its-formulas",
+        new: &|conn, now, config| checked(conn, now, config, true),
+    },
+];
+
+fn checked(
+    conn: &mut Conn,
+    now: Instant,
+    config: &Config,
+    has_fallback: bool,
+) -> Box<dyn CustomControl> {
+    let options = PragueOptions::new().with_classic_fallback(has_fallback);
+    let real = Prague::new(conn, now, config, options);
+    assert_eq!(conn.marks == MarksAre::Apart, config.ecn);
+    let model = Formulas::new(&real, conn, options);
+    Box::new(Checked { real, model })
+}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
@@ -267,10 +283,9 @@ proptest! {
         let rtt = Duration::from_micros(rtt_us);
         let config = Config {
             ecn,
-            prague_classic_fallback: fallback,
             handshake_rtt: handshake.then_some(rtt),
             ..Config::new(1)
         };
-        oracle::run(&CHECKED, mbit, rtt, config, &history);
+        oracle::run(&CHECKED[usize::from(fallback)], mbit, rtt, config, &history);
     }
 }

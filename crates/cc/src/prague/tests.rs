@@ -23,7 +23,7 @@ impl Rounds {
         let initial_cwnd = Some(2 * packets * SMSS);
         let now = Instant::from_nanos(1);
         let config = Config { initial_cwnd, ..config };
-        let mut rounds = Self { cc: Controller::new(Algorithm::Prague, config, now), now, rtt };
+        let mut rounds = Self { cc: Controller::new(Algorithm::PRAGUE, config, now), now, rtt };
         let flight = rounds.flight();
         rounds.now += rtt;
         let mut ack = rounds.cc.ack(rounds.now);
@@ -199,7 +199,7 @@ fn a_loss_that_a_probe_repaired_halves_and_leaves_alpha() {
 #[test]
 fn a_step_of_one_millisecond_keeps_the_link_busy_and_the_queue_short() {
     for (mbit, rtt_ms) in [(20, 10), (50, 20), (100, 5), (100, 50)] {
-        let mut link = Link::with(Algorithm::Prague, mbit, MS.times(rtt_ms), L4S());
+        let mut link = Link::with(Algorithm::PRAGUE, mbit, MS.times(rtt_ms), L4S());
         link.mark_above = MS;
         link.run(Duration::from_secs(10));
         let before = link.delivered;
@@ -223,7 +223,7 @@ fn the_initial_window_leaves_over_25_ms() {
     for handshake_rtt in [None, Some(MS.times(100)), Some(MS.times(600))] {
         let now = Instant::from_nanos(1);
         let config = Config { handshake_rtt, ..L4S() };
-        let mut cc = Controller::new(Algorithm::Prague, config, now);
+        let mut cc = Controller::new(Algorithm::PRAGUE, config, now);
         let (mut at, mut sent) = (now, 0);
         loop {
             match cc.can_send(at) {

@@ -8,7 +8,9 @@ use std::vec::Vec;
 use super::*;
 use crate::sampler::{PacketState, RttSample};
 use crate::test_link::{MS, SMSS};
-use crate::{Algorithm, Config, Controller, CubicRules, Duration, Instant, Rate, SendDecision};
+use crate::{
+    Algorithm, Config, Controller, CubicOptions, CubicRules, Duration, Instant, Rate, SendDecision,
+};
 
 const RTT: Duration = Duration::from_millis(100);
 const SAVED: SavedParameters = SavedParameters { cwnd: 480_000, rtt: RTT };
@@ -53,12 +55,12 @@ struct Twins {
 }
 
 impl Twins {
-    fn new(algorithm: Algorithm, cubic: CubicRules) -> Self {
-        let config = Config { cubic, resume: Some(SAVED), ..Config::new(1) };
+    fn new(algorithm: Algorithm) -> Self {
+        let config = Config { resume: Some(SAVED), ..Config::new(1) };
         let now = Instant::from_nanos(77);
         let plain = Config { resume: None, ..config };
         Self {
-            name: std::format!("{algorithm} {cubic:?}"),
+            name: std::format!("{algorithm:?}"),
             config,
             both: [config, plain].map(|config| Controller::new(algorithm, config, now)),
             now,
@@ -337,11 +339,11 @@ fn clone(twins: &Twins) -> Twins {
 #[test]
 fn the_table_holds_for_every_algorithm() {
     let named = Algorithm::NAMES.iter().filter_map(|name| name.parse().ok());
-    let all = named.map(|algorithm| (algorithm, CubicRules::Rfc9438));
-    for (algorithm, rules) in all.chain([(Algorithm::Cubic, CubicRules::Linux)]) {
+    let linux = CubicOptions::new().with_rules(CubicRules::Linux);
+    for algorithm in named.chain([Algorithm::Cubic(linux)]) {
         let mut pairs = 0;
         for phase in PHASES {
-            let mut at = Twins::new(algorithm, rules);
+            let mut at = Twins::new(algorithm);
             at.run_to(phase);
             for event in EVENTS {
                 let mut twins = clone(&at);
@@ -371,8 +373,7 @@ fn what_does_not_happen_in_a_phase_changes_nothing() {
     }
     for phase in PHASES {
         let stay = next(Some(phase), Event::Nothing);
-        let mut twins =
-            Twins::new(Algorithm::NAMES[0].parse().expect("a name"), CubicRules::Rfc9438);
+        let mut twins = Twins::new(Algorithm::NAMES[0].parse().expect("a name"));
         twins.run_to(phase);
         for event in EVENTS {
             if !clone(&twins).bring_about(phase, event) {
@@ -408,7 +409,7 @@ fn a_jump_into_a_deep_queue_is_not_validated() {
 #[test]
 fn a_retreat_for_a_short_round_trip_ends() {
     for name in Algorithm::NAMES {
-        let mut twins = Twins::new(name.parse().expect("a name"), CubicRules::Rfc9438);
+        let mut twins = Twins::new(name.parse().expect("a name"));
         twins.run_to(ResumePhase::Unvalidated);
         assert!(twins.bring_about(ResumePhase::Unvalidated, Event::OtherRtt));
         assert_eq!(twins.phase(), Some(ResumePhase::SafeRetreat), "{name}");

@@ -7,7 +7,7 @@ use fullpipe_cc::{
     Transport,
 };
 
-use super::{Event, Property, Start, mtu};
+use super::{Event, Options, Property, Start, mtu};
 
 /// The kind of the last event, as far as a property depends on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +29,7 @@ pub(crate) struct Flow {
     /// The longest time without an ACK of data.
     longest_silence: Duration,
     last_ack: Instant,
+    pub(super) options: Options,
     pub(super) config: Config,
     legal: bool,
     /// Marked lost; may arrive after all.
@@ -68,6 +69,7 @@ impl Flow {
             longest_rtt: Duration::ZERO,
             longest_silence: Duration::ZERO,
             last_ack: start.now,
+            options: start.options,
             config: start.config,
             legal: start.legal,
             lost: Vec::new(),

@@ -75,7 +75,7 @@ impl Flow {
     fn take_over(&mut self, algorithm: u8, cap: u8) {
         self.cap(cap);
         let algorithms = algorithms();
-        let algorithm = algorithms[usize::from(algorithm) % algorithms.len()];
+        let algorithm = self.options.of(algorithms[usize::from(algorithm) % algorithms.len()]);
         self.leave_path();
         self.cc.set_algorithm(algorithm, self.now, &self.config);
         self.begin_path();

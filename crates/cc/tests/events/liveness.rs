@@ -51,7 +51,7 @@ pub(crate) fn bound(flow: &mut Flow) -> Duration {
         _ => Duration::ZERO,
     };
     let bound = Duration::from_secs(BOUND_SECS) + flow.longest_rtt.times(BOUND_ROUND_TRIPS) + debt;
-    if flow.cc.algorithm() == Algorithm::Bbr3 {
+    if flow.cc.algorithm() == Algorithm::BBR3 {
         return bound;
     }
     let packet = flow.cc.pacing_rate().map_or(Duration::ZERO, |rate| rate.time_for(SMSS.into()));

@@ -12,8 +12,8 @@ mod property;
 mod seldom;
 
 use fullpipe_cc::{
-    AckFrequency, Algorithm, Config, CubicRules, Duration, Gain, Instant, Rate, SavedParameters,
-    StartupGains, SwiftOptions, Transport,
+    AckFrequency, Algorithm, Bbr1Options, Config, CubicOptions, CubicRules, Duration, Gain,
+    Instant, Rate, SavedParameters, StartupGains, Transport,
 };
 
 pub(crate) use flow::Flow;
@@ -197,6 +197,7 @@ impl Event {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
     pub(crate) algorithm: Algorithm,
+    pub(crate) options: Options,
     pub(crate) config: Config,
     pub(crate) now: Instant,
     /// True if events that no transport should produce are left out.
@@ -233,10 +234,6 @@ impl Start {
             smss: mtu(smss),
             initial_cwnd,
             paced: window & 4 == 0,
-            cubic: if window & 64 == 0 { CubicRules::Rfc9438 } else { CubicRules::Linux },
-            bbr1_ack_aggregation: window & 8 == 0,
-            startup_gains: (window & 32 == 0)
-                .then_some(StartupGains { pacing: Gain::percent(289), cwnd: Gain::percent(289) }),
             ecn: window & 16 == 0,
             resume: (window >= 0xc0 || jumps).then_some(RESUME),
             ..Config::new(1)
@@ -260,17 +257,65 @@ impl Start {
                 handshake_rtt: Some(Duration::from_millis(20)),
                 max_pacing_rate: Some(Rate::from_bits_per_sec(100_000_000)),
                 pacing_granularity: Duration::ZERO,
-                prague_classic_fallback: false,
-                swift: SwiftOptions {
-                    base_target: Duration::from_secs(4),
-                    ..SwiftOptions::DATA_CENTER
-                },
                 ..config
             }
         };
-        Self { algorithm, config, now: Instant::from_nanos(now), legal, jumps }
+        let options = Options {
+            has_linux_cubic: window & 64 != 0,
+            has_ack_aggregation: window & 8 == 0,
+            has_more_startup: window & 32 == 0,
+            has_far_targets: smss >= 232,
+        };
+        let algorithm = options.of(algorithm);
+        Self { algorithm, options, config, now: Instant::from_nanos(now), legal, jumps }
     }
 }
+
+/// The options of whichever algorithm runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    has_linux_cubic: bool,
+    has_ack_aggregation: bool,
+    has_more_startup: bool,
+    /// Swift's of 4 s, and Prague without its fallback.
+    has_far_targets: bool,
+}
+
+impl Options {
+    pub(crate) fn of(self, algorithm: Algorithm) -> Algorithm {
+        macro_rules! with_gains {
+            ($variant:ident, $options:expr) => {{
+                let (pacing, cwnd) = (Gain::percent(289), Gain::percent(289));
+                let more = $options.with_startup_gains(StartupGains { pacing, cwnd });
+                Algorithm::$variant(if self.has_more_startup { more } else { $options })
+            }};
+        }
+        match algorithm {
+            Algorithm::Bbr3(options) => with_gains!(Bbr3, options),
+            Algorithm::Bbr3Linux(options) => with_gains!(Bbr3Linux, options),
+            Algorithm::Bbr3x(options) => with_gains!(Bbr3x, options),
+            Algorithm::Bbr3xLinux(options) => with_gains!(Bbr3xLinux, options),
+            Algorithm::BbrSwift(options) => {
+                let far = options.with_base_target(Duration::from_secs(4));
+                with_gains!(BbrSwift, if self.has_far_targets { far } else { options })
+            }
+            Algorithm::Prague(options) => {
+                Algorithm::Prague(options.with_classic_fallback(!self.has_far_targets))
+            }
+            Algorithm::Bbr1(_) => {
+                let estimates = self.has_ack_aggregation;
+                Algorithm::Bbr1(Bbr1Options::new().with_ack_aggregation(estimates))
+            }
+            Algorithm::Cubic(_) if self.has_linux_cubic => LINUX_CUBIC,
+            Algorithm::Cubic(options) => Algorithm::Cubic(options.with_rules(CubicRules::Rfc9438)),
+            others => others,
+        }
+    }
+}
+
+/// CUBIC as Linux has it.
+pub(crate) const LINUX_CUBIC: Algorithm =
+    Algorithm::Cubic(CubicOptions::new().with_rules(CubicRules::Linux));
 
 /// Every algorithm that a name chooses, and two fixed rates: 400 Gbit/s and none.
 pub(crate) fn algorithms() -> Vec<Algorithm> {

@@ -6,7 +6,7 @@ mod udp_sender;
 use fullpipe_cc::Algorithm;
 
 fn the_udp_sender_delivers_everything() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Cubic] {
+    for algorithm in [Algorithm::BBR3, Algorithm::CUBIC] {
         let parts = 2_000;
         let (cc, _) = udp_sender::transfer(algorithm, parts).expect("loopback works");
         let snapshot = cc.snapshot();

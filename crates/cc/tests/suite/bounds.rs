@@ -70,7 +70,7 @@ impl Watched {
         let link = Link::with(algorithm, mbit, MS.times(rtt_ms), config);
         Self {
             bdp: link.rate.bytes_in(link.rtt),
-            is_linux: algorithm.to_string().ends_with("linux") || algorithm == Algorithm::Bbr1,
+            is_linux: algorithm.to_string().ends_with("linux") || algorithm == Algorithm::BBR1,
             link,
             config,
             longest_clump: Duration::ZERO,

@@ -167,14 +167,14 @@ fn bound(link: &Link) -> u64 {
     let srtt = link.cc.snapshot().srtt.unwrap_or(link.rtt);
     let smoothing = 8 * srtt.as_nanos().div_ceil(link.rtt.as_nanos());
     match link.cc.algorithm() {
-        Algorithm::Bbr3
-        | Algorithm::Bbr3x
-        | Algorithm::Bbr3Linux
-        | Algorithm::Bbr3xLinux
-        | Algorithm::BbrSwift => 3 * (63 + 20) + SPAN,
-        Algorithm::Bbr1 => bbr1_policer_rounds(link) + 64 + SPAN,
-        Algorithm::Reno => bdp_packets + smoothing + SPAN,
-        Algorithm::Prague => bdp_packets * prague_rounds(link) + smoothing + SPAN,
+        Algorithm::BBR3
+        | Algorithm::BBR3X
+        | Algorithm::BBR3_LINUX
+        | Algorithm::BBR3X_LINUX
+        | Algorithm::BBR_SWIFT => 3 * (63 + 20) + SPAN,
+        Algorithm::BBR1 => bbr1_policer_rounds(link) + 64 + SPAN,
+        Algorithm::RENO => bdp_packets + smoothing + SPAN,
+        Algorithm::PRAGUE => bdp_packets * prague_rounds(link) + smoothing + SPAN,
         _ => bdp_packets * 17 / 9 + smoothing + SPAN,
     }
 }

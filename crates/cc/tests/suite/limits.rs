@@ -9,12 +9,12 @@ use proptest::prelude::*;
 use crate::test_link::{Link, MS, SMSS};
 
 const BBRS: [Algorithm; 6] = [
-    Algorithm::Bbr3,
-    Algorithm::Bbr3x,
-    Algorithm::Bbr3Linux,
-    Algorithm::Bbr3xLinux,
-    Algorithm::BbrSwift,
-    Algorithm::Bbr1,
+    Algorithm::BBR3,
+    Algorithm::BBR3X,
+    Algorithm::BBR3_LINUX,
+    Algorithm::BBR3X_LINUX,
+    Algorithm::BBR_SWIFT,
+    Algorithm::BBR1,
 ];
 
 /// The most rounds without growth of what is delivered that Startup may last. The draft wants

@@ -1,19 +1,18 @@
 //! Careful Resume (RFC 9959): a connection over a path that an earlier one knew.
 
-use fullpipe_cc::{
-    Algorithm, Config, CubicRules, Duration, Rate, ResumePhase, SavedParameters, State,
-};
+use fullpipe_cc::{Algorithm, Config, Duration, Rate, ResumePhase, SavedParameters, State};
 
+use crate::events::LINUX_CUBIC;
 use crate::test_link::{Link, MS, SMSS};
 
 const ALL: [Algorithm; 7] = [
-    Algorithm::Bbr3,
-    Algorithm::Bbr3x,
-    Algorithm::Bbr3Linux,
-    Algorithm::Bbr3xLinux,
-    Algorithm::Bbr1,
-    Algorithm::Cubic,
-    Algorithm::Reno,
+    Algorithm::BBR3,
+    Algorithm::BBR3X,
+    Algorithm::BBR3_LINUX,
+    Algorithm::BBR3X_LINUX,
+    Algorithm::BBR1,
+    Algorithm::CUBIC,
+    Algorithm::RENO,
 ];
 
 const RTT: Duration = Duration::from_millis(600);
@@ -60,12 +59,8 @@ fn a_connection_leaves_what_the_path_carried() {
 /// from there when it has arrived.
 #[test]
 fn a_known_path_is_filled_in_two_round_trips() {
-    for (algorithm, cubic) in ALL
-        .map(|algorithm| (algorithm, CubicRules::Rfc9438))
-        .into_iter()
-        .chain([(Algorithm::Cubic, CubicRules::Linux)])
-    {
-        let config = Config { cubic, resume: Some(SAVED), ..Config::new(1) };
+    for algorithm in ALL.into_iter().chain([LINUX_CUBIC]) {
+        let config = Config { resume: Some(SAVED), ..Config::new(1) };
         let mut link = Link::with(algorithm, 50, RTT, config);
         run_to(&mut link, Some(ResumePhase::Unvalidated));
         assert!(link.delivered <= INITIAL_CWND, "{algorithm}: {}", link.delivered);

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use fullpipe_cc::{
-    Algorithm, Config, Controller, CubicRules, Duration, Instant, Rate, ResumePhase,
-    SavedParameters, Snapshot,
+    Algorithm, Config, Controller, Duration, Instant, Rate, ResumePhase, SavedParameters, Snapshot,
 };
 
+use crate::events::LINUX_CUBIC;
 use crate::test_link::{Link, MS, SMSS, TokenBucket};
 
 const RTT: Duration = Duration::from_millis(600);
@@ -17,8 +17,7 @@ const INITIAL_CWND: u64 = 10 * SMSS;
 /// Every algorithm that has a window, `cubic` by both rules.
 fn configs() -> impl Iterator<Item = (Algorithm, Config)> {
     let named = Algorithm::NAMES.iter().filter_map(|name| name.parse().ok());
-    let linux = Config { cubic: CubicRules::Linux, ..Config::new(1) };
-    named.map(|algorithm| (algorithm, Config::new(1))).chain([(Algorithm::Cubic, linux)])
+    named.chain([LINUX_CUBIC]).map(|algorithm| (algorithm, Config::new(1)))
 }
 
 fn link(algorithm: Algorithm, config: Config, resume: Option<SavedParameters>) -> Link {

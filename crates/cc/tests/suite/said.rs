@@ -38,7 +38,7 @@ fn a_quantum_is_no_more_than_the_room_in_the_window() {
 /// however large they are; without pacing no less than one offload takes.
 #[test]
 fn a_quantum_is_at_least_two_packets() {
-    for algorithm in [Algorithm::Cubic, Algorithm::Reno, Algorithm::Prague] {
+    for algorithm in [Algorithm::CUBIC, Algorithm::RENO, Algorithm::PRAGUE] {
         for (smss, paced) in [(1_200, true), (9_000, true), (9_000, false), (40_000, false)] {
             let config = Config { smss, paced, ..Config::new(1) };
             let mut cc = Controller::new(algorithm, config, START);
@@ -57,7 +57,7 @@ fn a_quantum_is_at_least_two_packets() {
 #[test]
 fn an_application_with_nothing_to_send_is_no_limit_while_the_window_is_full() {
     for (packets, is_limited) in [(9, true), (10, false)] {
-        let mut cc = Controller::new(Algorithm::Bbr3, Config::new(1), START);
+        let mut cc = Controller::new(Algorithm::BBR3, Config::new(1), START);
         send(&mut cc, START, packets);
         cc.on_app_limited();
         assert_eq!(cc.on_sent(START, 1).is_app_limited(), is_limited, "{packets} packets of 10");
@@ -66,7 +66,7 @@ fn an_application_with_nothing_to_send_is_no_limit_while_the_window_is_full() {
 
 #[test]
 fn a_transport_that_tests_the_window_itself_can_say_that_it_was_full() {
-    let mut cc = Controller::new(Algorithm::Cubic, Config::new(1), START);
+    let mut cc = Controller::new(Algorithm::CUBIC, Config::new(1), START);
     assert!(!cc.snapshot().is_cwnd_limited);
     cc.on_cwnd_limited();
     assert!(cc.snapshot().is_cwnd_limited);
@@ -97,7 +97,7 @@ fn a_late_timer_gives_credit_whoever_keeps_it() {
 /// shrinks the window leaves half of what is left.
 #[test]
 fn of_slow_start_half_a_window_is_saved() {
-    for algorithm in [Algorithm::Cubic, Algorithm::Reno, Algorithm::Prague] {
+    for algorithm in [Algorithm::CUBIC, Algorithm::RENO, Algorithm::PRAGUE] {
         let mut link = Link::new(algorithm, 1_000, MS.times(40));
         while link.cc.cwnd() < 400 * SMSS {
             link.step(&mut || false);
@@ -125,7 +125,7 @@ fn jumping(algorithm: Algorithm) -> Link {
 /// RFC 9959 section 3.5: congestion of the jump is a loss, a mark, or a loss that a probe repaired.
 #[test]
 fn each_kind_of_congestion_of_a_jump_is_answered() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Cubic, Algorithm::Reno, Algorithm::Prague] {
+    for algorithm in [Algorithm::BBR3, Algorithm::CUBIC, Algorithm::RENO, Algorithm::PRAGUE] {
         for kind in 0..4 {
             let mut link = jumping(algorithm);
             let (now, first) = (link.now, link.flight.pop_front().expect("a jump"));
@@ -151,7 +151,7 @@ fn each_kind_of_congestion_of_a_jump_is_answered() {
 /// RFC 9959, appendix on BBR: what is delivered in Safe Retreat raises no estimate, however fast.
 #[test]
 fn no_rate_of_safe_retreat_counts() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x, Algorithm::Bbr3Linux, Algorithm::Bbr1] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR3X, Algorithm::BBR3_LINUX, Algorithm::BBR1] {
         let mut link = jumping(algorithm);
         let lost = link.flight.pop_front().expect("a jump");
         let mut batch = link.cc.ack(link.now);
@@ -176,7 +176,7 @@ fn no_rate_of_safe_retreat_counts() {
 /// The response to losses of a jump stands: nothing is kept that an undo would give back.
 #[test]
 fn a_safe_retreat_has_no_undo() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x, Algorithm::Bbr3Linux] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR3X, Algorithm::BBR3_LINUX] {
         let mut link = jumping(algorithm);
         let lost = link.flight.pop_front().expect("a jump");
         let mut batch = link.cc.ack(link.now);
@@ -209,7 +209,7 @@ fn a_discarded_packet_leaves_the_flight_alone() {
 /// The window of a jump is in force whatever the transport says of its packets' size.
 #[test]
 fn a_change_of_the_packet_size_leaves_a_jump() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Cubic, Algorithm::Reno, Algorithm::Prague] {
+    for algorithm in [Algorithm::BBR3, Algorithm::CUBIC, Algorithm::RENO, Algorithm::PRAGUE] {
         let mut link = jumping(algorithm);
         let before = link.cc.cwnd();
         link.cc.on_mtu_update(link.now, 1_201, &Config::new(1));
@@ -224,7 +224,7 @@ fn a_change_of_the_packet_size_leaves_a_jump() {
 fn marks_apart_do_not_renew_an_episode_of_losses() {
     let config = Config { ecn: true, ..Config::new(1) };
     let after = |has_late_loss: bool| {
-        let mut cc = Controller::new(Algorithm::Prague, config, START);
+        let mut cc = Controller::new(Algorithm::PRAGUE, config, START);
         let flight = send(&mut cc, START, 10);
         let now = START + MS.times(40);
         let mut batch = cc.ack(now);
@@ -253,7 +253,7 @@ fn marks_apart_do_not_renew_an_episode_of_losses() {
 /// losses, and no error that can be undone.
 #[test]
 fn a_repaired_loss_is_a_mark_where_marks_are_losses() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Reno] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR1, Algorithm::CUBIC, Algorithm::RENO] {
         let after = |is_repaired: bool| {
             let mut cc = Controller::new(algorithm, Config::new(1), START);
             let flight = send(&mut cc, START, 10);
@@ -280,7 +280,7 @@ fn a_repaired_loss_is_a_mark_where_marks_are_losses() {
 fn repaired_losses_end_startup_where_marks_do_not() {
     let config = Config { ecn: true, ..Config::new(1) };
     let state = |is_repaired: bool| {
-        let mut cc = Controller::new(Algorithm::Bbr3Linux, config, START);
+        let mut cc = Controller::new(Algorithm::BBR3_LINUX, config, START);
         let mut now = START;
         for packets in [20, 40, 80] {
             let flight = send(&mut cc, now, packets);
@@ -304,7 +304,7 @@ fn repaired_losses_end_startup_where_marks_do_not() {
 /// the window from the next ACK on.
 #[test]
 fn a_receiver_that_acknowledges_seldom_has_room_at_once() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x, Algorithm::Bbr3Linux] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR3X, Algorithm::BBR3_LINUX] {
         let mut link = Link::new(algorithm, 20, MS.times(40));
         link.run_to(State::ProbeBwCruise);
         let seldom = AckFrequency { threshold_packets: 10_000, max_delay: MS.times(200) };
@@ -335,7 +335,7 @@ fn the_first_window_is_ten_packets_within_bounds() {
     let windows =
         [(1_200, 12_000), (1_472, 14_720), (1_500, 14_720), (9_000, 18_000), (16_000, 32_000)];
     for (smss, expected) in windows {
-        let cc = Controller::new(Algorithm::Reno, Config { smss, ..Config::new(1) }, START);
+        let cc = Controller::new(Algorithm::RENO, Config { smss, ..Config::new(1) }, START);
         assert_eq!((cc.initial_cwnd(), cc.cwnd()), (expected, expected), "{smss}");
     }
 }

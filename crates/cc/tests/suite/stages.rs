@@ -1,7 +1,7 @@
 //! CUBIC's stages of congestion avoidance, by both sets of rules: what ends one, and what the next
 //! one begins with.
 
-use fullpipe_cc::{Algorithm, Config, Controller, CubicRules, Duration, Instant};
+use fullpipe_cc::{Algorithm, Config, Controller, CubicOptions, CubicRules, Duration, Instant};
 
 use crate::test_link::MS;
 
@@ -19,9 +19,10 @@ struct Rounds {
 impl Rounds {
     /// In congestion avoidance, after a loss in a window of so many bytes.
     fn after_a_loss(rules: CubicRules, smss: u32, window: u64, rtt: Duration) -> Self {
-        let config = Config { smss, initial_cwnd: Some(window), cubic: rules, ..Config::new(1) };
+        let config = Config { smss, initial_cwnd: Some(window), ..Config::new(1) };
         let now = Instant::from_nanos(1);
-        let cc = Controller::new(Algorithm::Cubic, config, now);
+        let cc =
+            Controller::new(Algorithm::Cubic(CubicOptions::new().with_rules(rules)), config, now);
         let mut rounds = Self { cc, now, rtt, smss, config };
         rounds.go(true);
         rounds

@@ -58,7 +58,7 @@ pub struct ClientOptions {
 impl Default for ClientOptions {
     fn default() -> Self {
         Self {
-            congestion: CongestionControl::Fullpipe(Algorithm::Bbr3),
+            congestion: CongestionControl::Fullpipe(Algorithm::BBR3),
             seed: 1,
             transport: TransportSettings::default(),
             handshake_timeout: Duration::from_secs(10),

@@ -119,7 +119,7 @@ pub struct ServerOptions {
 impl Default for ServerOptions {
     fn default() -> Self {
         Self {
-            congestion: CongestionControl::Fullpipe(Algorithm::Bbr3),
+            congestion: CongestionControl::Fullpipe(Algorithm::BBR3),
             seed: 1,
             transport: TransportSettings::default(),
             on_accept: None,

@@ -150,7 +150,9 @@ pub(crate) fn capture(transfer: &Transfer, path: &ProgramPath, file: &FilePath) 
     };
     config.congestion.paced = transfer.paced;
     config.congestion.ecn = transfer.is_l4s;
-    config.congestion.prague_classic_fallback = transfer.has_fallback;
+    if let Algorithm::Prague(options) = transfer.algorithm {
+        config.algorithm = Algorithm::Prague(options.with_classic_fallback(transfer.has_fallback));
+    }
     (config.ecn, config.accurate_ecn) = (transfer.is_l4s, transfer.is_l4s);
     let pcap = |at: At| (transfer.at == at).then(|| Pcap::create(file, SNAP));
     let mut sender = Half::new(1, &path.down, pcap(At::Sender));

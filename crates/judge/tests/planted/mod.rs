@@ -80,7 +80,7 @@ impl Broken {
     fn made(bug: Bug, conn: &mut Conn, now: Instant, config: &Config) -> Box<dyn CustomControl> {
         Box::new(Self {
             bug,
-            inner: built_in(Algorithm::Bbr3, conn, now, config),
+            inner: built_in(Algorithm::BBR3, conn, now, config),
             max_bw: Rate::ZERO,
             first_rate: None,
             frozen: None,

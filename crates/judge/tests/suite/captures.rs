@@ -104,15 +104,14 @@ fn agree(a: Looks, b: Looks) -> Result<(), String> {
 /// verdict without the path is that with it.
 #[test]
 fn a_verdict_without_the_path_agrees_with_one_with_it() {
-    use Algorithm::{Bbr1, Bbr3, Bbr3Linux, Bbr3x, Cubic, Reno};
     let all = [
-        ("cc = \"bbr3\"", Bbr3, true),
-        ("cc = \"bbr3x\"", Bbr3x, true),
-        ("cc = \"bbr3-linux\"", Bbr3Linux, true),
-        ("cc = \"bbr1\"", Bbr1, true),
-        ("cc = \"cubic\"", Cubic, true),
-        ("cc = \"reno\"", Reno, true),
-        ("cc = \"cubic\"\npaced = false", Cubic, false),
+        ("cc = \"bbr3\"", Algorithm::BBR3, true),
+        ("cc = \"bbr3x\"", Algorithm::BBR3X, true),
+        ("cc = \"bbr3-linux\"", Algorithm::BBR3_LINUX, true),
+        ("cc = \"bbr1\"", Algorithm::BBR1, true),
+        ("cc = \"cubic\"", Algorithm::CUBIC, true),
+        ("cc = \"reno\"", Algorithm::RENO, true),
+        ("cc = \"cubic\"\npaced = false", Algorithm::CUBIC, false),
     ];
     each(&all, |(flow, algorithm, paced)| {
         let transfer = Transfer { paced: *paced, ..Transfer::of(*algorithm, 22) };
@@ -131,7 +130,7 @@ fn a_verdict_without_the_path_agrees_with_one_with_it() {
 /// Figures that the path gives, from either end.
 #[test]
 fn both_ends_tell_the_same_story() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Cubic] {
+    for algorithm in [Algorithm::BBR3, Algorithm::CUBIC] {
         let [a, b] = [At::Sender, At::Receiver].map(|at| {
             let transfer = Transfer { at, ..Transfer::of(algorithm, 16) };
             story(&transfer, "clean")
@@ -187,7 +186,7 @@ fn what_the_application_may_have_done_is_no_defect() {
 /// A small window of the receiver hides the sender's algorithm, and that is said.
 #[test]
 fn a_window_of_the_receiver_is_not_congestion_control() {
-    let transfer = Transfer { receive_buffer: 64 << 10, ..Transfer::of(Algorithm::Cubic, 6) };
+    let transfer = Transfer { receive_buffer: 64 << 10, ..Transfer::of(Algorithm::CUBIC, 6) };
     let story = story(&transfer, "clean");
     assert_eq!(story.verdict.looks.kind, Kind::Unknown, "{}", story.text());
     assert!(defects(&story).is_empty(), "{}", story.text());
@@ -200,7 +199,7 @@ fn a_window_of_the_receiver_is_not_congestion_control() {
 /// Random loss is no congestion to one of them, and is to the other.
 #[test]
 fn losses_are_counted_and_their_answer_tells_the_kind() {
-    for (algorithm, is_bbr) in [(Algorithm::Bbr3, true), (Algorithm::Cubic, false)] {
+    for (algorithm, is_bbr) in [(Algorithm::BBR3, true), (Algorithm::CUBIC, false)] {
         for at in [At::Sender, At::Receiver] {
             let transfer = Transfer { at, ..Transfer::of(algorithm, 8) };
             let story = story(&transfer, "loss 1 %");
@@ -223,7 +222,7 @@ fn error(bytes: &[u8]) -> String {
 
 #[test]
 fn a_capture_that_is_cut_is_used_up_to_there() {
-    let whole = captured(&Transfer::of(Algorithm::Bbr3, 4), "clean");
+    let whole = captured(&Transfer::of(Algorithm::BBR3, 4), "clean");
     let bytes = fs::read(&whole.file).expect("bytes");
     let cut = whole.file.with_extension("cut");
     fs::write(&cut, &bytes[..bytes.len() / 2 + 7]).expect("written");
@@ -259,7 +258,7 @@ fn files_of_other_kinds_are_refused_in_a_line() {
 /// A flow is chosen by its number, or by one or both of its ends.
 #[test]
 fn a_flow_is_chosen_by_its_ends() {
-    let one = captured(&Transfer::of(Algorithm::Cubic, 1), "clean");
+    let one = captured(&Transfer::of(Algorithm::CUBIC, 1), "clean");
     let choose = |text: &str| Story::of_capture(&one.file, &text.parse().expect("a choice"));
     for text in ["1", "10.0.0.2:80"] {
         let story = choose(text).expect(text);
@@ -320,7 +319,7 @@ fn as_interfaces(files: &[(&[u8], u32)]) -> Vec<u8> {
 
 #[test]
 fn a_pcapng_tells_what_a_pcap_does() {
-    let one = captured(&Transfer::of(Algorithm::Cubic, 3), "clean");
+    let one = captured(&Transfer::of(Algorithm::CUBIC, 3), "clean");
     let a = read(&one.file);
     let other = one.file.with_extension("pcapng");
     fs::write(&other, as_pcapng(&fs::read(&one.file).expect("bytes"))).expect("written");
@@ -335,7 +334,7 @@ fn a_pcapng_tells_what_a_pcap_does() {
 /// as many bytes is not the same one.
 #[test]
 fn a_flow_is_at_two_interfaces_if_its_packets_are() {
-    let transfer = |at, seconds| Transfer { at, ..Transfer::of(Algorithm::Bbr3, seconds) };
+    let transfer = |at, seconds| Transfer { at, ..Transfer::of(Algorithm::BBR3, seconds) };
     let arrives = captured(&transfer(At::Receiver, 11), "clean");
     let leaves = captured(&transfer(At::Sender, 10), "clean");
     let [arrives_bytes, leaves_bytes] =
@@ -350,7 +349,7 @@ fn a_flow_is_at_two_interfaces_if_its_packets_are() {
 
 #[test]
 fn blocks_that_are_damaged_are_left_out() {
-    let one = captured(&Transfer::of(Algorithm::Cubic, 1), "clean");
+    let one = captured(&Transfer::of(Algorithm::CUBIC, 1), "clean");
     let pcapng = as_pcapng(&fs::read(&one.file).expect("bytes"));
     let at_block = |at: usize| {
         let field = |at: usize| u32::from_ne_bytes(pcapng[at..at + 4].try_into().expect("four"));
@@ -377,7 +376,7 @@ fn blocks_that_are_damaged_are_left_out() {
 /// Bytes of a file that somebody changed: told or refused, and never a panic.
 #[test]
 fn damaged_files_are_told_or_refused() {
-    let one = captured(&Transfer { seconds: 1, ..Transfer::of(Algorithm::Bbr3, 1) }, "clean");
+    let one = captured(&Transfer { seconds: 1, ..Transfer::of(Algorithm::BBR3, 1) }, "clean");
     let pcap = fs::read(&one.file).expect("bytes");
     let short = &pcap[..pcap.len().min(20_000)];
     let files = [short.to_vec(), as_pcapng(&pcap[..whole_packets(short)])];

@@ -32,7 +32,7 @@ struct Broken {
 
 impl Broken {
     fn made(bug: Bug, conn: &mut Conn, now: Instant, config: &Config) -> Box<dyn CustomControl> {
-        Box::new(Self { bug, inner: built_in(Algorithm::Prague, conn, now, config), halved: now })
+        Box::new(Self { bug, inner: built_in(Algorithm::PRAGUE, conn, now, config), halved: now })
     }
 }
 
@@ -155,8 +155,8 @@ fn healthy_senders_of_l4s_cause_no_alarm() {
     let mut all = Vec::new();
     for queue in [STEP, DUALPI2, CODEL] {
         for (rtt, at) in [("10ms", At::Sender), ("40ms", At::Sender), ("40ms", At::Receiver)] {
-            all.push((Algorithm::Prague, queue, rtt, at));
-            all.push((Algorithm::Bbr3, queue, rtt, at));
+            all.push((Algorithm::PRAGUE, queue, rtt, at));
+            all.push((Algorithm::BBR3, queue, rtt, at));
         }
     }
     each(&all, |(algorithm, queue, rtt, at)| {
@@ -167,7 +167,7 @@ fn healthy_senders_of_l4s_cause_no_alarm() {
         assert!(story.figures.ect1_share.is_some_and(|share| share > 0.99), "{text}");
         let kind = story.verdict.looks.kind;
         let is_right = match algorithm {
-            Algorithm::Prague => matches!(kind, Kind::Scalable { .. }),
+            Algorithm::Prague(_) => matches!(kind, Kind::Scalable { .. }),
             _ => matches!(kind, Kind::BbrLike { .. }),
         };
         assert!(is_right, "{text}");
@@ -184,7 +184,7 @@ fn marks_that_are_not_told_cause_no_alarm() {
     let mut all = Vec::new();
     for queue in [STEP, DUALPI2, CODEL] {
         for rtt in ["10ms", "40ms"] {
-            all.extend([Algorithm::Prague, Algorithm::Bbr3].map(|a| (a, queue, rtt)));
+            all.extend([Algorithm::PRAGUE, Algorithm::BBR3].map(|a| (a, queue, rtt)));
         }
     }
     each(&all, |(algorithm, queue, rtt)| {
@@ -193,7 +193,7 @@ fn marks_that_are_not_told_cause_no_alarm() {
         assert_eq!(defects(&story), [""; 0], "{text}");
         assert_eq!(suspicions(&story), [""; 0], "{text}");
         match (algorithm, story.verdict.looks.kind) {
-            (Algorithm::Bbr3, kind) => assert!(matches!(kind, Kind::BbrLike { .. }), "{text}"),
+            (Algorithm::Bbr3(_), kind) => assert!(matches!(kind, Kind::BbrLike { .. }), "{text}"),
             (_, kind) => {
                 assert_eq!(kind, Kind::Unknown, "{text}");
                 let why = reason(&story, "answers to marks");
@@ -213,7 +213,7 @@ fn a_short_capture_does_not_tell_bbr_from_prague() {
         }
     }
     each(&all, |(queue, rtt, seconds)| {
-        let story = story(&l4s(Algorithm::Bbr3, *seconds), queue, rtt);
+        let story = story(&l4s(Algorithm::BBR3, *seconds), queue, rtt);
         let text = format!("{queue} {rtt} {seconds} s: {}", story.text());
         match story.verdict.looks.kind {
             Kind::Unknown => {
@@ -231,7 +231,7 @@ fn a_short_capture_does_not_tell_bbr_from_prague() {
 fn both_ends_count_the_same_marks() {
     for queue in [STEP, DUALPI2] {
         let [told, seen] = [At::Sender, At::Receiver].map(|at| {
-            let story = story(&Transfer { at, ..l4s(Algorithm::Prague, 8) }, queue, "40ms");
+            let story = story(&Transfer { at, ..l4s(Algorithm::PRAGUE, 8) }, queue, "40ms");
             story.figures.marked_packets
         });
         assert!(seen > 100 && told <= seen && told + 20 >= seen, "{queue}: {told} of {seen}");
@@ -257,7 +257,7 @@ fn defects_of_prague_are_found_by_name() {
 /// Other explanations are possible: the queue may be one of L4S that marks late.
 #[test]
 fn a_scalable_answer_to_a_classic_queue_is_suspected() {
-    let transfer = Transfer { has_fallback: false, ..l4s(Algorithm::Prague, 24) };
+    let transfer = Transfer { has_fallback: false, ..l4s(Algorithm::PRAGUE, 24) };
     let story = story(&transfer, CODEL, "40ms");
     assert!(defects(&story).is_empty(), "{}", story.text());
     assert_eq!(suspicions(&story), ["answers a classic queue as one of L4S"], "{}", story.text());
@@ -266,7 +266,7 @@ fn a_scalable_answer_to_a_classic_queue_is_suspected() {
 /// Packets that are ECT(1), without any mark, say nothing of what the sender does at marks.
 #[test]
 fn without_marks_nothing_is_said_of_their_answers() {
-    let story = story(&l4s(Algorithm::Prague, 8), "", "40ms");
+    let story = story(&l4s(Algorithm::PRAGUE, 8), "", "40ms");
     let why = reason(&story, "answers to marks");
     assert!(why.is_some_and(|why| why.contains("no marks")), "{}", story.text());
     assert!(!matches!(story.verdict.looks.kind, Kind::Scalable { .. }), "{}", story.text());

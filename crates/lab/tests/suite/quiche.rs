@@ -228,7 +228,7 @@ impl Path {
                 extra_rtt: Duration::from_millis(if shared { 4 } else { 0 }),
                 // QUICHE's ends are connected when a test begins.
                 handshake: false,
-                ..FlowConfig::bulk(Algorithm::Bbr3, 1)
+                ..FlowConfig::bulk(Algorithm::BBR3, 1)
             })
             .collect();
         let row = |row| PathConfig { row, seed: 1 };

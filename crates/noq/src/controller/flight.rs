@@ -93,7 +93,7 @@ mod tests {
 
     fn states(n: u64) -> Vec<PacketState> {
         let mut now = Instant::from_nanos(10);
-        let mut core = Controller::new(Algorithm::Reno, Config::new(1), now);
+        let mut core = Controller::new(Algorithm::RENO, Config::new(1), now);
         let mut next = |i: u64| {
             now += Duration::from_millis(1);
             core.on_sent(now, 100 + i as u32)

@@ -43,7 +43,7 @@ fn every_packet_is_found_again_however_many_are_outstanding() {
 #[test]
 fn packets_of_the_path_before_do_not_leave_the_flight_of_the_new_one() {
     let start = Instant::now();
-    let mut old = controller(Algorithm::Bbr3, start);
+    let mut old = controller(Algorithm::BBR3, start);
     for pn in 0..10 {
         old.on_packet_sent(start, MTU, pn);
     }
@@ -68,7 +68,7 @@ fn packets_of_the_path_before_do_not_leave_the_flight_of_the_new_one() {
 /// W10: a new MTU changed nothing in the controller (quiche #2138, s2n-quic #1481).
 #[test]
 fn a_new_mtu_reaches_the_controller() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Reno] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR1, Algorithm::CUBIC, Algorithm::RENO] {
         for mtu in [1_280, 1_452, 9_000] {
             let mut cc = controller(algorithm, Instant::now());
             cc.on_mtu_update(mtu);
@@ -85,7 +85,7 @@ fn a_new_mtu_reaches_the_controller() {
 /// gives the window back.
 #[test]
 fn a_congestion_that_was_none_gives_the_window_back() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Reno] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR1, Algorithm::CUBIC, Algorithm::RENO] {
         let start = Instant::now();
         let mut cc = controller(algorithm, start);
         let before = cc.window();

@@ -81,7 +81,7 @@ fn the_pacing_rate_is_reached() {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn each_algorithm_delivers_and_shows_its_model() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x, Algorithm::Bbr1, Algorithm::Cubic] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR3X, Algorithm::BBR1, Algorithm::CUBIC] {
         let (there, here, _endpoints) = connected(algorithm).await;
         transfer(&there, &here, 3_000_000).await;
         let controller = there.congestion_state().into_any().downcast::<QuinnController>();

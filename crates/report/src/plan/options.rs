@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use fullpipe_cc::Algorithm;
 use fullpipe_scenario::{Cc, Edition, FileError};
 
 use super::{NetworkText, PathExtras, Plan};
@@ -43,10 +44,9 @@ pub struct Options {
 impl Default for Options {
     /// BBRv3 and CUBIC for 10 s on 100 Mbit/s and 40 ms with a buffer of one BDP.
     fn default() -> Self {
-        use fullpipe_cc::Algorithm::{Bbr3, Cubic};
         let ours = |algorithm| fullpipe_adapter::CongestionControl::Fullpipe(algorithm).into();
         Self {
-            cc: vec![ours(Bbr3), ours(Cubic)],
+            cc: vec![ours(Algorithm::BBR3), ours(Algorithm::CUBIC)],
             programs: Vec::new(),
             rate: Some("100mbit".to_owned()),
             rtt: Some("40ms".to_owned()),

@@ -226,10 +226,14 @@ fn a_flow_says_how_its_host_and_its_tcp_behave() {
         prr: false,
     };
     assert_eq!(flow.tcp, tcp);
-    let rules = |flow: &str| {
-        setup(&format!("cc = \"cubic\"\n{PATH}[[flow]]\n{flow}")).config.flows[0].cc.cubic
+    let rules_of = |flow: fullpipe_sim::FlowConfig| match flow.algorithm {
+        fullpipe_cc::Algorithm::Cubic(options) => options.rules(flow.cc.transport),
+        other => panic!("{other}"),
     };
-    assert_eq!(flow.cc.cubic, fullpipe_cc::CubicRules::Rfc9438);
+    let rules = |flow: &str| {
+        rules_of(setup(&format!("cc = \"cubic\"\n{PATH}[[flow]]\n{flow}")).config.flows[0])
+    };
+    assert_eq!(rules_of(flow), fullpipe_cc::CubicRules::Rfc9438);
     assert_eq!(rules("transport = \"tcp\"\n"), fullpipe_cc::CubicRules::Linux);
     assert_eq!(rules(""), fullpipe_cc::CubicRules::Rfc9438);
     assert_eq!(rules("cubic = \"linux\"\n"), fullpipe_cc::CubicRules::Linux);

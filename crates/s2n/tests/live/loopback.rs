@@ -73,12 +73,12 @@ fn the_pacing_rate_is_reached() {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn each_algorithm_delivers() {
     for algorithm in [
-        Algorithm::Bbr3,
-        Algorithm::Bbr3x,
-        Algorithm::Bbr3Linux,
-        Algorithm::Bbr1,
-        Algorithm::Cubic,
-        Algorithm::Reno,
+        Algorithm::BBR3,
+        Algorithm::BBR3X,
+        Algorithm::BBR3_LINUX,
+        Algorithm::BBR1,
+        Algorithm::CUBIC,
+        Algorithm::RENO,
     ] {
         let took = transfer(algorithm, 20_000_000).await;
         assert!(took < PATIENCE, "{algorithm:?}: 20 MB took {took:?}");

@@ -13,7 +13,7 @@ const SILENCE: Duration = Duration::from_millis(19);
 const SECS: u64 = 20;
 
 /// Application Mbit/s of one TCP flow.
-fn goodput(mbit: u64, algorithm: Algorithm, bbr1_ack_aggregation: bool) -> f64 {
+fn goodput(mbit: u64, algorithm: Algorithm, has_estimate: bool) -> f64 {
     let rate = Rate::from_bits_per_sec(mbit * 1_000_000);
     let delay = ElementConfig::Delay(Duration::from_nanos(RTT.as_nanos() / 2));
     let queue = QueueLimit::Bytes(rate.bytes_in((RTT + SILENCE).times(4)));
@@ -26,7 +26,9 @@ fn goodput(mbit: u64, algorithm: Algorithm, bbr1_ack_aggregation: bool) -> f64 {
     let downlink = PathConfig { row: vec![bottleneck, delay.clone()], seed: 1 };
     let uplink = PathConfig { row: vec![delay, batches], seed: 2 };
     let mut flow = FlowConfig::tcp_bulk(algorithm, 1);
-    flow.cc.bbr1_ack_aggregation = bbr1_ack_aggregation;
+    if let Algorithm::Bbr1(options) = algorithm {
+        flow.algorithm = Algorithm::Bbr1(options.with_ack_aggregation(has_estimate));
+    }
     // Nothing but the batches: jitter spreads them, and costs bbr1 another hundredth.
     (flow.jitter, flow.handshake, flow.acks.quick) = (Duration::ZERO, false, 0);
     let mut sim = Sim::new(&SimConfig::new(downlink, uplink, vec![flow])).expect("a sound path");
@@ -42,9 +44,9 @@ fn goodput(mbit: u64, algorithm: Algorithm, bbr1_ack_aggregation: bool) -> f64 {
 #[test]
 fn the_estimate_of_ack_aggregation_gives_bbr1_the_link_back() {
     for mbit in [106, 640] {
-        let cubic = goodput(mbit, Algorithm::Cubic, true);
-        let with = goodput(mbit, Algorithm::Bbr1, true);
-        let without = goodput(mbit, Algorithm::Bbr1, false);
+        let cubic = goodput(mbit, Algorithm::CUBIC, true);
+        let with = goodput(mbit, Algorithm::BBR1, true);
+        let without = goodput(mbit, Algorithm::BBR1, false);
         assert!(with >= 0.98 * cubic, "{with} beside {cubic} Mbit/s of CUBIC");
         assert!(without <= 0.75 * cubic, "{without} beside {cubic} Mbit/s of CUBIC");
     }

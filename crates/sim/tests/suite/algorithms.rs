@@ -1,6 +1,6 @@
 //! The algorithms on paths with known answers, exactly: the same numbers on every machine.
 
-use fullpipe_cc::{Algorithm, Duration, Gain, Instant, Rate, StartupGains};
+use fullpipe_cc::{Algorithm, Bbr3Options, Duration, Gain, Instant, Rate, StartupGains};
 use fullpipe_path::{Probability, QueueLimit};
 use fullpipe_sim::{FlowConfig, Sim, SimConfig};
 use fullpipe_traffic::Application;
@@ -59,7 +59,7 @@ fn possible(mbit: f64) -> f64 {
 
 #[test]
 fn nothing_exceeds_what_the_link_can_carry() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Reno] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR1, Algorithm::CUBIC, Algorithm::RENO] {
         let (goodput, _) = bulk(&FAST, algorithm, 10.0);
         assert!(goodput < possible(FAST.mbit), "{algorithm}: {goodput}");
         assert!(goodput > 0.93 * possible(FAST.mbit), "{algorithm}: {goodput}");
@@ -71,8 +71,8 @@ fn nothing_exceeds_what_the_link_can_carry() {
 /// it sees no growth, and each ProbeBW_UP adds nearly one in as many rounds.
 #[test]
 fn the_deep_buffer_is_cubics_and_not_bbrs() {
-    let (bbr, bbr_queue) = bulk(&FAST, Algorithm::Bbr3, 10.0);
-    let (cubic, cubic_queue) = bulk(&FAST, Algorithm::Cubic, 10.0);
+    let (bbr, bbr_queue) = bulk(&FAST, Algorithm::BBR3, 10.0);
+    let (cubic, cubic_queue) = bulk(&FAST, Algorithm::CUBIC, 10.0);
     assert!(bbr >= 0.95 * cubic, "{bbr} beside {cubic} Mbit/s");
     assert!(cubic_queue > 200.0, "{cubic_queue} ms");
     assert!(bbr_queue < 0.13 * cubic_queue, "{bbr_queue} beside {cubic_queue} ms");
@@ -83,8 +83,8 @@ fn the_deep_buffer_is_cubics_and_not_bbrs() {
 #[test]
 fn random_loss_takes_cubics_rate_and_little_of_bbrs() {
     let lossy = Link { buffer_bdp: 1.0, loss: 0.01, ..FAST };
-    let (bbr, _) = bulk(&lossy, Algorithm::Bbr3, 30.0);
-    let (cubic, _) = bulk(&lossy, Algorithm::Cubic, 30.0);
+    let (bbr, _) = bulk(&lossy, Algorithm::BBR3, 30.0);
+    let (cubic, _) = bulk(&lossy, Algorithm::CUBIC, 30.0);
     assert!(bbr > 70.0, "{bbr} Mbit/s");
     assert!((2.5..5.0).contains(&cubic), "{cubic} Mbit/s");
 }
@@ -94,7 +94,7 @@ fn random_loss_takes_cubics_rate_and_little_of_bbrs() {
 /// run.
 #[test]
 fn bbr1_fills_the_link_and_queues_no_more_than_its_probe() {
-    let (goodput, queue) = bulk(&FAST, Algorithm::Bbr1, 10.0);
+    let (goodput, queue) = bulk(&FAST, Algorithm::BBR1, 10.0);
     assert!(goodput > 0.94 * possible(FAST.mbit), "{goodput} Mbit/s");
     assert!(queue < 40.0, "{queue} ms");
 }
@@ -105,7 +105,7 @@ fn bbr1_fills_the_link_and_queues_no_more_than_its_probe() {
 fn random_loss_of_five_per_cent_takes_nothing_from_bbr1() {
     for loss in [0.01, 0.05] {
         let lossy = Link { buffer_bdp: 1.0, loss, ..FAST };
-        let (goodput, _) = bulk(&lossy, Algorithm::Bbr1, 30.0);
+        let (goodput, _) = bulk(&lossy, Algorithm::BBR1, 30.0);
         let most = (1.0 - loss) * possible(FAST.mbit);
         assert!(goodput > 0.95 * most, "{goodput} of {most} Mbit/s at {loss}");
     }
@@ -116,9 +116,9 @@ fn random_loss_of_five_per_cent_takes_nothing_from_bbr1() {
 #[test]
 fn renos_teeth_are_as_deep_as_the_buffer() {
     let link = Link { mbit: 10.0, rtt_ms: 40, buffer_bdp: 1.0, loss: 0.0 };
-    let (goodput, _) = bulk(&link, Algorithm::Reno, 60.0);
+    let (goodput, _) = bulk(&link, Algorithm::RENO, 60.0);
     assert!(goodput > 0.97 * possible(10.0), "{goodput}");
-    let mut sim = link.sim(vec![FlowConfig::bulk(Algorithm::Reno, 1)]);
+    let mut sim = link.sim(vec![FlowConfig::bulk(Algorithm::RENO, 1)]);
     sim.run_until(at(20.0));
     let (mut least, mut most) = (u64::MAX, 0);
     while sim.now() < at(60.0) {
@@ -138,7 +138,7 @@ fn startup_finds_any_bandwidth() {
         [(0.064, 40), (0.064, 1000), (1.0, 1), (1000.0, 1), (10_000.0, 10), (100.0, 1000)]
     {
         let link = Link { mbit, rtt_ms, buffer_bdp: 3.0, loss: 0.0 };
-        let mut sim = link.sim(vec![FlowConfig::bulk(Algorithm::Bbr3, 1)]);
+        let mut sim = link.sim(vec![FlowConfig::bulk(Algorithm::BBR3, 1)]);
         let limit = at(30.0 + rtt_ms as f64 * 0.06);
         let found = |sim: &Sim| sim.flow(0).snapshot().bbr.is_some_and(|bbr| bbr.full_bw_reached);
         while !found(&sim) && sim.now() < limit {
@@ -164,7 +164,7 @@ fn startup_finds_any_bandwidth() {
 fn startup_ends_also_where_probe_rtt_cuts_its_rounds() {
     for (rtt_ms, within_secs) in [(1_700, 80.0), (2_500, 120.0), (4_000, 180.0)] {
         let link = Link { mbit: 1.0, rtt_ms, buffer_bdp: 4.0, loss: 0.0 };
-        let mut sim = link.sim(vec![FlowConfig::bulk(Algorithm::Bbr3, 1)]);
+        let mut sim = link.sim(vec![FlowConfig::bulk(Algorithm::BBR3, 1)]);
         sim.run_until(at(within_secs));
         let now = sim.flow(0).snapshot();
         let bbr = now.bbr.expect("a flow of BBR");
@@ -177,10 +177,10 @@ fn startup_ends_also_where_probe_rtt_cuts_its_rounds() {
 /// as much.
 #[test]
 fn startups_gains_of_before_queue_more() {
-    let [before, now] = [Some(Gain::percent(289)), None].map(|gain| {
-        let mut flow = FlowConfig::bulk(Algorithm::Bbr3, 1);
-        flow.cc.startup_gains = gain.map(|both| StartupGains { pacing: both, cwnd: both });
-        let mut sim = FAST.sim(vec![flow]);
+    let (pacing, cwnd) = (Gain::percent(289), Gain::percent(289));
+    let of_before = Bbr3Options::new().with_startup_gains(StartupGains { pacing, cwnd });
+    let [before, now] = [Algorithm::Bbr3(of_before), Algorithm::BBR3].map(|algorithm| {
+        let mut sim = FAST.sim(vec![FlowConfig::bulk(algorithm, 1)]);
         sim.run_until(at(1.0));
         let bbr = sim.flow(0).snapshot().bbr.expect("a flow of BBR");
         assert!(bbr.full_bw_reached && bbr.max_bw.as_bits_per_sec() > 90_000_000, "{bbr:?}");
@@ -191,7 +191,7 @@ fn startups_gains_of_before_queue_more() {
 
 #[test]
 fn two_flows_share() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Reno] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR1, Algorithm::CUBIC, Algorithm::RENO] {
         let link = Link { mbit: 50.0, rtt_ms: 40, buffer_bdp: 1.0, loss: 0.0 };
         let mut second = FlowConfig::bulk(algorithm, 2);
         second.start = Duration::from_secs(1);
@@ -208,7 +208,7 @@ fn two_flows_share() {
 /// A transfer ends when its last byte is read, on a path that loses a tenth in each direction.
 #[test]
 fn a_transfer_completes_whatever_is_lost() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Reno] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR1, Algorithm::CUBIC, Algorithm::RENO] {
         for loss in [0.0, 0.02, 0.1, 0.3] {
             let link = Link { mbit: 10.0, rtt_ms: 30, buffer_bdp: 1.0, loss };
             let flow = FlowConfig {
@@ -228,7 +228,7 @@ fn a_transfer_completes_whatever_is_lost() {
 fn the_round_trip_of_an_empty_path_is_exact() {
     let flow = FlowConfig {
         application: Application::Bytes(1_000),
-        ..exact(FlowConfig::bulk(Algorithm::Reno, 1))
+        ..exact(FlowConfig::bulk(Algorithm::RENO, 1))
     };
     let link = Link { mbit: 10.0, rtt_ms: 40, buffer_bdp: 1.0, loss: 0.0 };
     let mut sim = link.sim(vec![flow]);
@@ -244,7 +244,7 @@ fn the_round_trip_of_an_empty_path_is_exact() {
 #[test]
 fn a_run_repeats_and_another_seed_is_another_run() {
     let run = |seed| {
-        let mut flow = FlowConfig::bulk(Algorithm::Bbr3, 1);
+        let mut flow = FlowConfig::bulk(Algorithm::BBR3, 1);
         flow.cc.seed = seed;
         let mut sim = Link { loss: 0.01, ..FAST }.sim(vec![flow]);
         sim.run_until(at(8.0));

@@ -61,7 +61,7 @@ fn response(algorithm: Algorithm, every: u64) -> f64 {
 fn reno_answers_loss_as_mathis_says() {
     for every in [1_000u64, 5_000, 25_000] {
         let wanted = (1.5 * every as f64).sqrt() * 1_415.0 / 0.04;
-        let seen = response(Algorithm::Reno, every);
+        let seen = response(Algorithm::RENO, every);
         println!("one of {every}: {seen:.0} of {wanted:.0} B/s");
         assert!((seen / wanted - 1.0).abs() < 0.1, "one of {every}: {seen} of {wanted} B/s");
     }
@@ -76,7 +76,7 @@ fn cubic_answers_loss_as_its_rfc_says() {
             (0.4 * 3.7f64 / 1.2).powf(0.25) * 0.04f64.powf(0.75) * (every as f64).powf(0.75);
         let reno = (1.5 * every as f64).sqrt();
         let wanted = window.max(reno) * 1_415.0 / 0.04;
-        let seen = response(Algorithm::Cubic, every);
+        let seen = response(Algorithm::CUBIC, every);
         println!(
             "one of {every}: {seen:.0} of {wanted:.0} B/s (cubic {window:.0}, reno {reno:.0} packets)"
         );

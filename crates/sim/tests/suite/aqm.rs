@@ -22,7 +22,7 @@ fn seen(queue: QueueConfig, flows: u64) -> (f64, f64) {
         let mut flow = FlowConfig {
             // Not all at once.
             start: Duration::from_millis(i * 37),
-            ..FlowConfig::tcp_bulk(Algorithm::Reno, i)
+            ..FlowConfig::tcp_bulk(Algorithm::RENO, i)
         };
         // The formulas halve the window at once. With PRR a lone flow's queue stays for another
         // round trip, and the next drop finds it: two halvings in one sawtooth.

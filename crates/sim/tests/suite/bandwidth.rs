@@ -58,12 +58,12 @@ fn follows(sim: &mut Sim, (from, to): (u64, u64), rate: f64) -> (u64, f64) {
 fn the_estimate_follows_the_links_rate() {
     let mut wrong = Vec::new();
     for (algorithm, down, up) in [
-        (Algorithm::Bbr3, 240, 40),
-        (Algorithm::Bbr3x, 130, 40),
-        (Algorithm::Bbr1, 50, 40),
-        (Algorithm::Cubic, 20, 20),
-        (Algorithm::Reno, 20, 20),
-        (Algorithm::Prague, 20, 20),
+        (Algorithm::BBR3, 240, 40),
+        (Algorithm::BBR3X, 130, 40),
+        (Algorithm::BBR1, 50, 40),
+        (Algorithm::CUBIC, 20, 20),
+        (Algorithm::RENO, 20, 20),
+        (Algorithm::PRAGUE, 20, 20),
     ] {
         let mut sim = on_steps(algorithm);
         let phases = [((5, 10), 20.0, 0), ((10, 30), 5.0, down), ((30, 50), 20.0, up)];

@@ -73,11 +73,11 @@ fn measure(mut sim: Sim, from: u64, to: u64) -> Shares {
 /// after a timeout.
 #[test]
 fn more_flows_than_packets_share_a_port_without_loss() {
-    let Shares { goodput, lost, .. } = measure(incast(Algorithm::BbrSwift, 200), 50_000, 70_000);
+    let Shares { goodput, lost, .. } = measure(incast(Algorithm::BBR_SWIFT, 200), 50_000, 70_000);
     println!("bbr-swift: {goodput:.3}, lost {lost:.6}");
     assert!(goodput >= 0.9, "{goodput}");
     assert!(lost < 1e-4, "{lost}");
-    let Shares { goodput, lost, .. } = measure(incast(Algorithm::Bbr3, 200), 50_000, 70_000);
+    let Shares { goodput, lost, .. } = measure(incast(Algorithm::BBR3, 200), 50_000, 70_000);
     println!("bbr3: {goodput:.3}, lost {lost:.6}");
     assert!(lost > 0.01, "{lost}");
 }
@@ -86,7 +86,7 @@ fn more_flows_than_packets_share_a_port_without_loss() {
 #[test]
 fn a_busy_receiver_is_in_the_round_trip() {
     let flow =
-        FlowConfig { receiver_delay: Duration::from_micros(50), ..sender(Algorithm::Reno, 1) };
+        FlowConfig { receiver_delay: Duration::from_micros(50), ..sender(Algorithm::RENO, 1) };
     let mut sim = Sim::new(&config(1, 100_000, vec![flow])).expect("a sound path");
     sim.run_until(at(20_000));
     let rtt = sim.rtt_ns();
@@ -108,7 +108,7 @@ fn a_busy_receiver_is_in_the_handshake() {
         }
         sim.flows()[0].latest_rtt().expect("measured")
     };
-    for flow in [FlowConfig::bulk(Algorithm::Reno, 1), FlowConfig::tcp_bulk(Algorithm::Reno, 1)] {
+    for flow in [FlowConfig::bulk(Algorithm::RENO, 1), FlowConfig::tcp_bulk(Algorithm::RENO, 1)] {
         let idle = first_rtt(Duration::ZERO, flow);
         let busy = first_rtt(Duration::from_millis(9), flow);
         // A uniform part of 9 ms, by the seed.
@@ -127,7 +127,7 @@ fn a_busy_receiver_does_not_slow_the_network_window() {
     };
     let busy = Duration::from_micros(90);
     let (idle, slow) =
-        (share(Algorithm::BbrSwift, Duration::ZERO), share(Algorithm::BbrSwift, busy));
+        (share(Algorithm::BBR_SWIFT, Duration::ZERO), share(Algorithm::BBR_SWIFT, busy));
     println!("bbr-swift: {idle:.3} and {slow:.3}");
     assert!(idle >= 0.93 && slow >= 0.9 * idle, "{idle} and {slow}");
 }
@@ -138,8 +138,8 @@ fn a_busy_receiver_does_not_slow_the_network_window() {
 #[test]
 fn delayed_acks_are_no_slow_receiver() {
     let delayed: [fn(u64) -> FlowConfig; 2] = [
-        |seed| FlowConfig::bulk(Algorithm::BbrSwift, seed),
-        |seed| FlowConfig::tcp_bulk(Algorithm::BbrSwift, seed),
+        |seed| FlowConfig::bulk(Algorithm::BBR_SWIFT, seed),
+        |seed| FlowConfig::tcp_bulk(Algorithm::BBR_SWIFT, seed),
     ];
     for flow in delayed {
         let flows = (0..50).map(|i| FlowConfig {
@@ -159,7 +159,7 @@ fn delayed_acks_are_no_slow_receiver() {
 fn receivers_that_wait_for_many_packets_are_learned() {
     let flows = (0..10).map(|i| FlowConfig {
         acks: AckPolicy { every: 10, ..AckPolicy::default() },
-        ..sender(Algorithm::BbrSwift, i + 1)
+        ..sender(Algorithm::BBR_SWIFT, i + 1)
     });
     let sim = Sim::new(&config(10, 1_000_000, flows.collect())).expect("a sound path");
     let Shares { goodput, jain, .. } = measure(sim, 200_000, 300_000);
@@ -174,7 +174,7 @@ fn delayed_acks_do_not_starve_a_slow_link() {
     let queue = QueueLimit::Bytes(64_000);
     let down = Link { rate: Some(rate), queue, delay, ..Link::default() };
     let up = Link { delay, ..Link::default() };
-    let flow = FlowConfig::bulk(Algorithm::BbrSwift, 1);
+    let flow = FlowConfig::bulk(Algorithm::BBR_SWIFT, 1);
     let config = SimConfig::new(down.into(), up.into(), vec![flow]);
     let mut sim = Sim::new(&config).expect("a sound path");
     sim.run_until(at(20_000_000));

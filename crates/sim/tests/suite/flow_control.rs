@@ -16,12 +16,12 @@ const BDP: u64 = 250_000;
 const WINDOWS: [u64; 5] = [60, 100, 130, 200, 270];
 
 const BBRS: [Algorithm; 6] = [
-    Algorithm::Bbr3,
-    Algorithm::Bbr3x,
-    Algorithm::Bbr3Linux,
-    Algorithm::Bbr3xLinux,
-    Algorithm::BbrSwift,
-    Algorithm::Bbr1,
+    Algorithm::BBR3,
+    Algorithm::BBR3X,
+    Algorithm::BBR3_LINUX,
+    Algorithm::BBR3X_LINUX,
+    Algorithm::BBR_SWIFT,
+    Algorithm::BBR1,
 ];
 
 /// 20 Mbit/s, 100 ms and 8 BDP of buffer.

@@ -71,7 +71,7 @@ fn random(seed: u64, queue: QueueLimit) -> SimConfig {
     let links: Vec<PathConfig> = links.collect();
     let routes: Vec<Route> =
         (0..6).map(|_| Route { there: draw.links(n), back: draw.links(n) }).collect();
-    let algorithms = [Algorithm::Bbr3, Algorithm::Cubic, Algorithm::Reno];
+    let algorithms = [Algorithm::BBR3, Algorithm::CUBIC, Algorithm::RENO];
     let flows = (0..6).map(|i| {
         let algorithm = algorithms[draw.below(3)];
         let flow = match draw.below(2) {
@@ -117,13 +117,13 @@ fn a_single_link_is_the_same_with_and_without_a_graph() {
         let up = Link { rate: Some(mbit(1)), delay: MS.times(9), ..Link::default() };
         let short = Application::ShortFlows { bytes: 50_000, mean_interval: MS.times(100) };
         let flows = vec![
-            FlowConfig::bulk(Algorithm::Bbr3, 1),
-            FlowConfig::tcp_bulk(Algorithm::Cubic, 2),
-            FlowConfig { application: short, ..FlowConfig::bulk(Algorithm::Reno, 3) },
+            FlowConfig::bulk(Algorithm::BBR3, 1),
+            FlowConfig::tcp_bulk(Algorithm::CUBIC, 2),
+            FlowConfig { application: short, ..FlowConfig::bulk(Algorithm::RENO, 3) },
             FlowConfig {
                 receiver_delay: MS,
                 extra_rtt: MS.times(7),
-                ..FlowConfig::bulk(Algorithm::Bbr3, 4)
+                ..FlowConfig::bulk(Algorithm::BBR3, 4)
             },
         ];
         let mut plain = SimConfig::new(down, up.into(), flows);
@@ -225,7 +225,7 @@ fn two_access_links_share_a_bottleneck() {
         let links = [(6, 1), (30, 15), (shared, 2), (100, 1), (100, 15), (100, 2)];
         let links = links.map(|(rate, ms)| link(rate, MS.times(ms), deep)).to_vec();
         let routes = vec![route(&[0, 2], &[5, 3]), route(&[1, 2], &[5, 4])];
-        let flows = vec![bulk(Algorithm::Bbr3, 1, 0), bulk(Algorithm::Bbr3, 2, 1)];
+        let flows = vec![bulk(Algorithm::BBR3, 1, 0), bulk(Algorithm::BBR3, 2, 1)];
         let mut sim = Sim::new(&graph(links, routes, flows)).expect("sound links");
         sim.run_until(at(10_000));
         let got: Vec<f64> = sim.flows().iter().map(|f| f.received() as f64 * 8e-7).collect();
@@ -249,8 +249,8 @@ fn two_access_links_share_a_bottleneck() {
 fn a_route_has_any_links_in_any_order_and_directions_share_them() {
     let all = vec![link(10, MS.times(2), QueueLimit::Packets(60)); 3];
     let routes = vec![route(&[0, 2], &[3]), route(&[2, 1, 0], &[3]), route(&[3], &[1])];
-    let up = FlowConfig { direction: Direction::Up, ..bulk(Algorithm::Cubic, 3, 2) };
-    let flows = vec![bulk(Algorithm::Cubic, 1, 0), bulk(Algorithm::Cubic, 2, 1), up];
+    let up = FlowConfig { direction: Direction::Up, ..bulk(Algorithm::CUBIC, 3, 2) };
+    let flows = vec![bulk(Algorithm::CUBIC, 1, 0), bulk(Algorithm::CUBIC, 2, 1), up];
     let mut config = graph(all, routes, flows);
     config.uplink = link(10, MS.times(2), QueueLimit::Packets(60));
     let mut sim = Sim::new(&config).expect("sound links");
@@ -264,7 +264,7 @@ fn a_route_has_any_links_in_any_order_and_directions_share_them() {
 
 #[test]
 fn a_flow_has_an_access_link_of_its_own_in_both_directions() {
-    let flow = FlowConfig::bulk(Algorithm::Bbr3, 1);
+    let flow = FlowConfig::bulk(Algorithm::BBR3, 1);
     let access = |rate, ms| {
         let rate = Some(mbit(rate));
         Some(Access { rate, delay: MS.times(ms), queue: QueueLimit::Packets(100) })
@@ -315,7 +315,7 @@ fn a_route_changes_at_its_time_and_what_is_under_way_still_arrives() {
 
 #[test]
 fn what_routes_cannot_be_is_refused() {
-    let flow = FlowConfig::bulk(Algorithm::Reno, 1);
+    let flow = FlowConfig::bulk(Algorithm::RENO, 1);
     let with = |change: fn(&mut SimConfig)| {
         let mut config = graph(vec![PathConfig::default()], vec![route(&[0], &[1])], vec![flow]);
         change(&mut config);

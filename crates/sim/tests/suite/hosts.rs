@@ -26,7 +26,7 @@ fn sim(config: &SimConfig) -> Sim {
 
 /// Of two equal CUBIC flows the share of the first in the second minute, for some seeds.
 fn shares(jitter: Duration) -> Vec<f64> {
-    let flow = FlowConfig { jitter, ..FlowConfig::tcp_bulk(Algorithm::Cubic, 1) };
+    let flow = FlowConfig { jitter, ..FlowConfig::tcp_bulk(Algorithm::CUBIC, 1) };
     (1..=16)
         .map(|seed| {
             let second = FlowConfig { start: MS.times(500), ..flow };
@@ -46,7 +46,7 @@ fn shares(jitter: Duration) -> Vec<f64> {
 fn seeds_are_replicates_and_their_mean_is_fair() {
     let without = shares(Duration::ZERO);
     assert!(without.iter().all(|share| *share == without[0]), "{without:?}");
-    let with = shares(FlowConfig::bulk(Algorithm::Cubic, 1).jitter);
+    let with = shares(FlowConfig::bulk(Algorithm::CUBIC, 1).jitter);
     let mean = with.iter().sum::<f64>() / with.len() as f64;
     println!("{with:.2?}: mean {mean:.3}; without jitter {:.3}", without[0]);
     assert!(with.windows(2).all(|pair| pair[0] != pair[1]), "{with:?}");
@@ -58,7 +58,7 @@ fn seeds_are_replicates_and_their_mean_is_fair() {
 #[test]
 fn a_handshake_takes_a_round_trip_and_a_lost_one_a_second_more() {
     let application = Application::Bytes(1_000);
-    for flow in [FlowConfig::bulk(Algorithm::Reno, 1), FlowConfig::tcp_bulk(Algorithm::Reno, 1)] {
+    for flow in [FlowConfig::bulk(Algorithm::RENO, 1), FlowConfig::tcp_bulk(Algorithm::RENO, 1)] {
         let flow = FlowConfig { application, jitter: Duration::ZERO, ..flow };
         let end_ms = |handshake, lost: Vec<u64>| {
             let mut config = config(1_000, vec![FlowConfig { handshake, ..flow }]);
@@ -89,22 +89,22 @@ fn a_tcp_window_is_halved_for_each_timeout_of_a_pause() {
         sim.write(0, 1);
         (before, sim.flow(0).snapshot().cwnd)
     };
-    let tcp = FlowConfig::tcp_bulk(Algorithm::Cubic, 1);
+    let tcp = FlowConfig::tcp_bulk(Algorithm::CUBIC, 1);
     let (before, after) = window(tcp, 10_000);
     assert!(before > 100_000 && after == 14_480, "{before}, then {after}");
     let mut keeps = tcp;
     keeps.tcp.idle_restart = false;
-    for flow in [keeps, FlowConfig::bulk(Algorithm::Cubic, 1)] {
+    for flow in [keeps, FlowConfig::bulk(Algorithm::CUBIC, 1)] {
         let (before, after) = window(flow, 10_000);
         assert!(after == before, "{before}, then {after}");
     }
-    let (before, after) = window(FlowConfig::tcp_bulk(Algorithm::Bbr3, 1), 10_000);
+    let (before, after) = window(FlowConfig::tcp_bulk(Algorithm::BBR3, 1), 10_000);
     assert!(after >= before, "bbr3 has rules of its own: {before}, then {after}");
 }
 
 /// The longest time in which nothing leaves, in ms, in the second after the 2000th packet is lost.
 fn silence_ms(prr: bool) -> f64 {
-    let mut flow = FlowConfig::tcp_bulk(Algorithm::Cubic, 1);
+    let mut flow = FlowConfig::tcp_bulk(Algorithm::CUBIC, 1);
     flow.tcp.prr = prr;
     let mut config = config(50, vec![flow]);
     config.links[0].row.insert(0, ElementConfig::Loss(LossConfig::Listed(vec![2_000])));
@@ -141,7 +141,7 @@ fn quick_acks_leave_no_lone_packet_waiting() {
     let acks = |quick| {
         let mut flow = FlowConfig {
             application: Application::Bytes(5 * 1448),
-            ..FlowConfig::tcp_bulk(Algorithm::Cubic, 1)
+            ..FlowConfig::tcp_bulk(Algorithm::CUBIC, 1)
         };
         flow.acks.quick = quick;
         let mut sim = sim(&config(50, vec![flow]));
@@ -163,7 +163,7 @@ fn a_pause_earns_no_burst_of_a_window() {
     let delay = Duration::from_micros(500);
     let down = Link { rate: Some(rate), queue, delay, ..Link::default() };
     let application = Application::OnOff { on: MS.times(20), off: MS.times(5) };
-    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::Bbr3, 1) };
+    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::BBR3, 1) };
     let back = Link { delay, ..Link::default() };
     let mut sim = sim(&SimConfig::new(down.into(), back.into(), vec![flow]));
     sim.run_until(at(5_000));

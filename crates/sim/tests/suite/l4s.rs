@@ -1,6 +1,6 @@
 //! L4S: Prague in queues that mark early, beside CUBIC, and where the ECN field is changed.
 
-use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
+use fullpipe_cc::{Algorithm, Duration, Instant, PragueOptions, Rate};
 use fullpipe_path::{
     CoDelConfig, DualPi2Config, Ecn, ElementConfig, Link, LossConfig, PathConfig, Probability,
     QueueConfig, QueueLimit,
@@ -57,8 +57,8 @@ fn prague_and_cubic_share_dualpi2() {
     for (mbit, rtt_ms) in [(40, 5), (40, 20), (40, 50), (120, 10)] {
         let queue = QueueConfig::DualPi2(DualPi2Config::new(limit()));
         let flows = vec![
-            low_latency(Algorithm::Prague, 1),
-            FlowConfig { ..FlowConfig::bulk(Algorithm::Cubic, 2) },
+            low_latency(Algorithm::PRAGUE, 1),
+            FlowConfig { ..FlowConfig::bulk(Algorithm::CUBIC, 2) },
         ];
         let mut sim = sim(mbit, rtt_ms, queue, None, flows);
         let (each, used) = shares(&mut sim, mbit);
@@ -81,9 +81,10 @@ fn prague_and_cubic_share_dualpi2() {
 fn prague_gives_way_to_cubic_in_a_classic_queue() {
     let share = |fallback: bool| {
         let queue = QueueConfig::CoDel(CoDelConfig::new(limit()));
-        let mut prague = low_latency(Algorithm::Prague, 1);
-        prague.cc.prague_classic_fallback = fallback;
-        let cubic = FlowConfig { ecn: Ecn::Ect0, ..FlowConfig::bulk(Algorithm::Cubic, 2) };
+        let mut prague = low_latency(Algorithm::PRAGUE, 1);
+        let options = PragueOptions::new().with_classic_fallback(fallback);
+        prague.algorithm = Algorithm::Prague(options);
+        let cubic = FlowConfig { ecn: Ecn::Ect0, ..FlowConfig::bulk(Algorithm::CUBIC, 2) };
         let mut sim = sim(50, 30, queue, None, vec![prague, cubic]);
         let (each, _) = shares(&mut sim, 50);
         each[0] as f64 / (each[0] + each[1]) as f64
@@ -96,11 +97,11 @@ fn prague_gives_way_to_cubic_in_a_classic_queue() {
 /// The same of `bbr3` and `bbr3x` beside five flows of CUBIC: from half of a fair share to two.
 #[test]
 fn bbr3_gives_way_to_cubic_in_a_classic_queue() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR3X] {
         let queue = QueueConfig::CoDel(CoDelConfig::new(limit()));
         let mut flows = vec![low_latency(algorithm, 1)];
         flows.extend(
-            (2..7).map(|i| FlowConfig { ecn: Ecn::Ect0, ..FlowConfig::bulk(Algorithm::Cubic, i) }),
+            (2..7).map(|i| FlowConfig { ecn: Ecn::Ect0, ..FlowConfig::bulk(Algorithm::CUBIC, i) }),
         );
         let (each, used) = shares(&mut sim(100, 40, queue, None, flows), 100);
         let share = each[0] as f64 / each.iter().sum::<u64>() as f64;
@@ -114,7 +115,7 @@ fn bbr3_gives_way_to_cubic_in_a_classic_queue() {
 /// DualPI2 they have what the rest of their response leaves them.
 #[test]
 fn bbr3_takes_no_queue_of_l4s_for_a_classic_one() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR3X] {
         for mbit in [40, 120] {
             let queue = QueueConfig::DualPi2(DualPi2Config::new(limit()));
             let flow = vec![low_latency(algorithm, 1)];
@@ -130,8 +131,8 @@ fn bbr3_takes_no_queue_of_l4s_for_a_classic_one() {
 #[test]
 fn a_sender_stops_where_the_field_is_changed() {
     let none = || QueueConfig::TailDrop(QueueLimit::Packets(200));
-    let [cubic, bbr3] = [Algorithm::Cubic, Algorithm::Bbr3];
-    for algorithm in [Algorithm::Prague, cubic, bbr3, Algorithm::Bbr3Linux] {
+    let [cubic, bbr3] = [Algorithm::CUBIC, Algorithm::BBR3];
+    for algorithm in [Algorithm::PRAGUE, cubic, bbr3, Algorithm::BBR3_LINUX] {
         for flow in [low_latency(algorithm, 1), {
             let tcp = FlowConfig::tcp_bulk(algorithm, 1);
             FlowConfig { ecn: Ecn::Ect1, cc: fullpipe_cc::Config { ecn: true, ..tcp.cc }, ..tcp }
@@ -161,7 +162,7 @@ fn flows_that_come_late_into_a_marked_queue_go_on_with_ecn() {
     codel.ce_threshold = Some(Duration::from_millis(1));
     let flow = |i| FlowConfig {
         start: if i < 150 { Duration::ZERO } else { Duration::from_secs(5) },
-        ..low_latency(Algorithm::Cubic, i)
+        ..low_latency(Algorithm::CUBIC, i)
     };
     let mut sim = sim(100, 10, QueueConfig::CoDel(codel), None, (0..155).map(flow).collect());
     let (each, _) = shares(&mut sim, 100);
@@ -177,7 +178,7 @@ fn flows_that_come_late_into_a_marked_queue_go_on_with_ecn() {
 #[test]
 fn a_loss_that_the_probe_repaired_is_no_mark() {
     let after = |listed: Vec<u64>| {
-        let tcp = FlowConfig::tcp_bulk(Algorithm::Prague, 1);
+        let tcp = FlowConfig::tcp_bulk(Algorithm::PRAGUE, 1);
         let cc = fullpipe_cc::Config { ecn: true, ..tcp.cc };
         let application = Application::Bytes(100_000);
         let flow = FlowConfig { ecn: Ecn::Ect1, cc, application, ..tcp };
@@ -204,7 +205,7 @@ fn flows_that_share_a_marked_link_go_on_with_ecn() {
     let mut codel = CoDelConfig::new(QueueLimit::Packets(1_000));
     codel.ce_threshold = Some(Duration::from_micros(242));
     let flow = |i| {
-        let tcp = FlowConfig::tcp_bulk(Algorithm::Bbr3Linux, i);
+        let tcp = FlowConfig::tcp_bulk(Algorithm::BBR3_LINUX, i);
         let start = Duration::from_millis(i);
         FlowConfig { ecn: Ecn::Ect1, start, cc: fullpipe_cc::Config { ecn: true, ..tcp.cc }, ..tcp }
     };

@@ -7,8 +7,8 @@ use fullpipe_path::{
 use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES, Sim, SimConfig};
 use fullpipe_traffic::{Adapt, Application, Media, MediaStats};
 
-const WITH_MODEL: [Algorithm; 3] = [Algorithm::Bbr3, Algorithm::Bbr3x, Algorithm::Bbr1];
-const WITH_WINDOW: [Algorithm; 3] = [Algorithm::Cubic, Algorithm::Reno, Algorithm::Prague];
+const WITH_MODEL: [Algorithm; 3] = [Algorithm::BBR3, Algorithm::BBR3X, Algorithm::BBR1];
+const WITH_WINDOW: [Algorithm; 3] = [Algorithm::CUBIC, Algorithm::RENO, Algorithm::PRAGUE];
 
 const fn kbit(n: u64) -> Rate {
     Rate::from_bits_per_sec(n * 1_000)
@@ -73,7 +73,7 @@ fn part(sim: &mut Sim, until: u64) -> (MediaStats, u64) {
 /// BBRv1 cuts the window to four packets in ProbeRTT, and holds frames back with that.
 #[test]
 fn frames_below_the_links_rate_are_in_time_and_wait_for_no_probe_rtt() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x].into_iter().chain(WITH_WINDOW) {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR3X].into_iter().chain(WITH_WINDOW) {
         let mut sim = sim(algorithm, media(4_000, None), &[(0, 10_000)]);
         part(&mut sim, 10);
         let (made, kbit) = part(&mut sim, 40);

@@ -6,7 +6,7 @@ use fullpipe_sim::{FlowConfig, Sim, SimConfig};
 
 const RATE: Rate = Rate::from_bits_per_sec(1_000_000_000);
 const ROUND_TRIP: Duration = Duration::from_millis(40);
-const BBRS: [Algorithm; 3] = [Algorithm::Bbr3, Algorithm::Bbr3Linux, Algorithm::Bbr1];
+const BBRS: [Algorithm; 3] = [Algorithm::BBR3, Algorithm::BBR3_LINUX, Algorithm::BBR1];
 
 const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)

@@ -1,6 +1,6 @@
 //! Loss recovery and sampling of the simulated transports, where a known answer exists.
 
-use fullpipe_cc::{Algorithm, CubicRules, Duration, Instant, Rate};
+use fullpipe_cc::{Algorithm, CubicOptions, CubicRules, Duration, Instant, Rate};
 use fullpipe_path::{
     ElementConfig, Link, LossConfig, PathConfig, Probability, QueueLimit, Selection,
 };
@@ -49,7 +49,7 @@ fn both(algorithm: Algorithm) -> [FlowConfig; 2] {
 #[test]
 fn a_lost_request_is_sent_again() {
     let application = Application::RequestResponse { response_bytes: 100_000, think: MS };
-    for flow in both(Algorithm::Cubic) {
+    for flow in both(Algorithm::CUBIC) {
         let answers = |up_percent| {
             let flow = FlowConfig { application, ..flow };
             let sim = run(&config(mbit(20), up_percent, vec![flow]), 60_000);
@@ -85,7 +85,7 @@ fn tcp_counts_a_loss_that_a_probe_repaired() {
 /// packet and the ACK of these numbers.
 fn after_a_tail(data: Option<u64>, ack: Option<u64>) -> (u64, u64) {
     let acks = AckPolicy { every: 2, max_delay: MS.times(40), quick: 0 };
-    let flow = FlowConfig { acks, ..exact(FlowConfig::tcp_bulk(Algorithm::Reno, 1)) };
+    let flow = FlowConfig { acks, ..exact(FlowConfig::tcp_bulk(Algorithm::RENO, 1)) };
     let mut config = config(mbit(20), 0.0, vec![flow]);
     let listed =
         |number: Option<u64>| ElementConfig::Loss(LossConfig::Listed(number.into_iter().collect()));
@@ -113,7 +113,7 @@ fn tcp_counts_few_losses_where_only_acks_are_lost() {
         let mut flow = FlowConfig {
             application,
             receive_window,
-            ..exact(FlowConfig::tcp_bulk(Algorithm::Cubic, 1))
+            ..exact(FlowConfig::tcp_bulk(Algorithm::CUBIC, 1))
         };
         // Every second segment is acknowledged, and the window outlives the pauses.
         (flow.acks.quick, flow.tcp.idle_restart) = (0, false);
@@ -138,10 +138,11 @@ fn tcp_counts_few_losses_where_only_acks_are_lost() {
 #[test]
 fn tcp_learns_that_packets_are_reordered() {
     let goodput = |reordering| {
-        let mut flow = FlowConfig::tcp_bulk(Algorithm::Cubic, 1);
+        let mut flow = FlowConfig::tcp_bulk(Algorithm::CUBIC, 1);
         flow.tcp.reordering = reordering;
         // Linux's loses less: after each undo its cubic starts anew above the plateau.
-        flow.cc.cubic = CubicRules::Rfc9438;
+        let options = CubicOptions::new().with_rules(CubicRules::Rfc9438);
+        flow.algorithm = Algorithm::Cubic(options);
         let mut config = config(mbit(50), 0.0, vec![flow]);
         let packets = Selection::Random(Probability::new(0.01).expect("a probability"));
         let late = ElementConfig::Reordering { packets, delay: MS.times(2) };
@@ -159,7 +160,7 @@ fn tcp_learns_that_packets_are_reordered() {
 /// packet is sent again for ever.
 #[test]
 fn an_original_that_arrives_after_its_copy_left_is_reordering() {
-    let mut flow = FlowConfig::tcp_bulk(Algorithm::Cubic, 1);
+    let mut flow = FlowConfig::tcp_bulk(Algorithm::CUBIC, 1);
     flow.cc.paced = false;
     let mut config = config(mbit(50), 0.0, vec![flow]);
     let packets = Selection::Random(Probability::new(0.01).expect("a probability"));
@@ -174,7 +175,7 @@ fn an_original_that_arrives_after_its_copy_left_is_reordering() {
 /// 200 ms later; the window is one segment then, and the next timeout comes after twice the time.
 #[test]
 fn a_tcp_timeout_leaves_a_window_of_one_segment() {
-    let mut config = config(mbit(20), 0.0, vec![FlowConfig::tcp_bulk(Algorithm::Cubic, 1)]);
+    let mut config = config(mbit(20), 0.0, vec![FlowConfig::tcp_bulk(Algorithm::CUBIC, 1)]);
     let dark = ElementConfig::Blackhole(vec![(MS.times(3_000), MS.times(5_000))]);
     config.links[0].row.insert(0, dark);
     let mut sim = Sim::new(&config).expect("a sound path");
@@ -209,14 +210,14 @@ fn a_round_trip_is_that_of_the_newest_packet_of_an_ack() {
 /// halves Reno's initial window.
 #[test]
 fn no_persistent_congestion_before_the_first_round_trip() {
-    let mut config = config(mbit(20), 0.0, vec![FlowConfig::bulk(Algorithm::Reno, 1)]);
+    let mut config = config(mbit(20), 0.0, vec![FlowConfig::bulk(Algorithm::RENO, 1)]);
     let dark = ElementConfig::Blackhole(vec![(Duration::ZERO, MS.times(3_000))]);
     config.links[0].row.insert(0, dark);
     let mut sim = Sim::new(&config).expect("a sound path");
     while sim.flow(0).stats().lost_packets == 0 {
         sim.step();
     }
-    let smss = u64::from(FlowConfig::bulk(Algorithm::Reno, 1).cc.smss);
+    let smss = u64::from(FlowConfig::bulk(Algorithm::RENO, 1).cc.smss);
     let cwnd = sim.flow(0).snapshot().cwnd;
     assert!(cwnd >= 4 * smss, "{cwnd} bytes are {} packets", cwnd / smss);
 }
@@ -226,7 +227,7 @@ fn no_persistent_congestion_before_the_first_round_trip() {
 #[test]
 fn another_group_of_connections_moves_no_start() {
     let application = Application::ShortFlows { bytes: 3_000, mean_interval: MS.times(50) };
-    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::Cubic, 1) };
+    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::CUBIC, 1) };
     let path = PathConfig::from(Link { delay: MS.times(20), ..Link::default() });
     let received = |flows| {
         let mut sim =

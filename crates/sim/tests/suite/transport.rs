@@ -49,7 +49,7 @@ fn is_near(seen: f64, wanted: f64, part: f64) -> bool {
 
 #[test]
 fn tcp_fills_the_link_as_quic_does_but_for_the_headers() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Cubic] {
+    for algorithm in [Algorithm::BBR3, Algorithm::CUBIC] {
         let [quic, tcp] = [FlowConfig::bulk(algorithm, 1), FlowConfig::tcp_bulk(algorithm, 1)]
             .map(|flow| goodput(&mut sim(mbit(50), 250_000, vec![flow]), 0, 5_000, 20_000));
         // Application bytes in a packet on the wire: 1415 of 1480, and 1448 of 1500.
@@ -60,7 +60,7 @@ fn tcp_fills_the_link_as_quic_does_but_for_the_headers() {
 
 #[test]
 fn every_byte_arrives_once_and_in_order_whatever_is_lost() {
-    for flow in [FlowConfig::bulk(Algorithm::Bbr3, 1), FlowConfig::tcp_bulk(Algorithm::Bbr3, 1)] {
+    for flow in [FlowConfig::bulk(Algorithm::BBR3, 1), FlowConfig::tcp_bulk(Algorithm::BBR3, 1)] {
         for percent in [1, 5, 20] {
             let bytes = 3_000_001;
             let application = Application::Bytes(bytes);
@@ -91,7 +91,7 @@ fn every_byte_arrives_once_and_in_order_whatever_is_lost() {
 #[test]
 fn a_receive_window_limits_to_itself_per_round_trip() {
     let receive_window = ReceiveWindow::Fixed(200_000);
-    for flow in [FlowConfig::bulk(Algorithm::Bbr3, 1), FlowConfig::tcp_bulk(Algorithm::Cubic, 1)] {
+    for flow in [FlowConfig::bulk(Algorithm::BBR3, 1), FlowConfig::tcp_bulk(Algorithm::CUBIC, 1)] {
         let mut sim = sim(mbit(1_000), 5_000_000, vec![FlowConfig { receive_window, ..flow }]);
         let seen = goodput(&mut sim, 0, 2_000, 10_000);
         let most = 200_000.0 * 8.0 / 40_000.0;
@@ -102,7 +102,7 @@ fn a_receive_window_limits_to_itself_per_round_trip() {
 #[test]
 fn a_window_that_grows_lets_the_link_be_filled() {
     let receive_window = ReceiveWindow::Auto { initial: 64_000, max: 10_000_000 };
-    let flow = FlowConfig { receive_window, ..FlowConfig::bulk(Algorithm::Bbr3, 1) };
+    let flow = FlowConfig { receive_window, ..FlowConfig::bulk(Algorithm::BBR3, 1) };
     let seen = goodput(&mut sim(mbit(100), 500_000, vec![flow]), 0, 3_000, 10_000);
     assert!(seen > 0.9 * 100.0 * 1415.0 / 1480.0, "{seen} Mbit/s");
 }
@@ -112,14 +112,14 @@ fn a_window_that_grows_lets_the_link_be_filled() {
 #[test]
 fn a_send_buffer_is_latency() {
     let buffer = 4_000_000;
-    let flow = FlowConfig { send_buffer: Some(buffer), ..FlowConfig::bulk(Algorithm::Bbr3, 1) };
+    let flow = FlowConfig { send_buffer: Some(buffer), ..FlowConfig::bulk(Algorithm::BBR3, 1) };
     let mut sim = sim(mbit(100), 500_000, vec![flow]);
     let seen = goodput(&mut sim, 0, 5_000, 20_000);
     let littles = buffer as f64 * 8e-3 / seen - 20.0;
     let p50_ms = sim.latency_ns().value_at_quantile(0.5) as f64 / 1e6;
     assert!(is_near(p50_ms, littles, 0.03), "{p50_ms} beside {littles} ms");
 
-    let unbounded = FlowConfig::bulk(Algorithm::Bbr3, 1);
+    let unbounded = FlowConfig::bulk(Algorithm::BBR3, 1);
     let mut just_in_time = self::sim(mbit(100), 500_000, vec![unbounded]);
     just_in_time.run_until(at(20_000));
     let p50_ms = just_in_time.latency_ns().value_at_quantile(0.5) as f64 / 1e6;
@@ -132,7 +132,7 @@ fn an_empty_path_takes_its_delay_to_the_nanosecond() {
     let application = Application::Bytes(1_000);
     let acks = AckPolicy { every: 1, max_delay: MS, quick: 0 };
     let flow =
-        FlowConfig { application, acks, extra_rtt, ..exact(FlowConfig::bulk(Algorithm::Reno, 1)) };
+        FlowConfig { application, acks, extra_rtt, ..exact(FlowConfig::bulk(Algorithm::RENO, 1)) };
     let mut config = config(mbit(10), 100_000, vec![flow]);
     config.links.push(config.links[0].clone());
     let mut sim = Sim::new(&config).expect("a sound path");
@@ -147,7 +147,7 @@ fn an_empty_path_takes_its_delay_to_the_nanosecond() {
 fn a_receiver_acknowledges_as_often_as_it_was_told() {
     for every in [1, 2, 10] {
         let acks = AckPolicy { every, max_delay: MS.times(25), quick: 0 };
-        let flow = FlowConfig { acks, ..FlowConfig::bulk(Algorithm::Bbr3, 1) };
+        let flow = FlowConfig { acks, ..FlowConfig::bulk(Algorithm::BBR3, 1) };
         let mut sim = sim(mbit(100), 500_000, vec![flow]);
         sim.run_until(at(5_000));
         let packets = sim.link(0).stats.delivered.packets as f64;
@@ -160,7 +160,7 @@ fn a_receiver_acknowledges_as_often_as_it_was_told() {
 /// more bottlenecks gets less, nobody nothing, and each link is full.
 #[test]
 fn a_chain_of_bottlenecks_is_shared() {
-    let flow = FlowConfig::bulk(Algorithm::Bbr3, 1);
+    let flow = FlowConfig::bulk(Algorithm::BBR3, 1);
     let mut flows: Vec<FlowConfig> =
         (0..3).map(|i| FlowConfig { route: Some(i), ..flow }).collect();
     flows.push(flow);
@@ -182,7 +182,7 @@ fn a_chain_of_bottlenecks_is_shared() {
 
 #[test]
 fn cross_traffic_reacts_to_nothing_and_takes_its_rate() {
-    let mut config = config(mbit(100), 500_000, vec![FlowConfig::bulk(Algorithm::Bbr3, 1)]);
+    let mut config = config(mbit(100), 500_000, vec![FlowConfig::bulk(Algorithm::BBR3, 1)]);
     config.cross.push(CrossTraffic::constant(mbit(60)).into());
     let mut sim = Sim::new(&config).expect("a sound path");
     let seen = goodput(&mut sim, 0, 5_000, 20_000);
@@ -194,7 +194,7 @@ fn cross_traffic_reacts_to_nothing_and_takes_its_rate() {
 #[test]
 fn a_limited_application_gets_its_rate() {
     let application = Application::RateLimited { rate: mbit(5), write_bytes: 10_000 };
-    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::Bbr3, 1) };
+    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::BBR3, 1) };
     let mut sim = sim(mbit(100), 500_000, vec![flow]);
     let seen = goodput(&mut sim, 0, 1_000, 11_000);
     assert!(is_near(seen, 5.0, 0.005), "{seen} Mbit/s");
@@ -204,7 +204,7 @@ fn a_limited_application_gets_its_rate() {
 #[test]
 fn an_application_that_pauses_sends_half_of_the_time() {
     let application = Application::OnOff { on: MS.times(500), off: MS.times(500) };
-    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::Bbr3, 1) };
+    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::BBR3, 1) };
     let mut sim = sim(mbit(50), 250_000, vec![flow]);
     let seen = goodput(&mut sim, 0, 5_000, 25_000);
     assert!((0.44..0.51).contains(&(seen / (50.0 * 1415.0 / 1480.0))), "{seen} Mbit/s");
@@ -220,7 +220,7 @@ fn an_application_that_pauses_sends_half_of_the_time() {
 fn an_answer_takes_a_round_trip() {
     let think = MS.times(100);
     let application = Application::RequestResponse { response_bytes: 1_000, think };
-    let flow = FlowConfig { application, ..exact(FlowConfig::bulk(Algorithm::Cubic, 1)) };
+    let flow = FlowConfig { application, ..exact(FlowConfig::bulk(Algorithm::CUBIC, 1)) };
     let mut sim = sim(mbit(10), 100_000, vec![flow]);
     sim.run_until(at(10_000));
     let times = sim.flow(0).completion_ns().expect("answers are timed").histogram();
@@ -232,7 +232,7 @@ fn an_answer_takes_a_round_trip() {
 #[test]
 fn short_connections_come_and_go() {
     let application = Application::ShortFlows { bytes: 50_000, mean_interval: MS.times(20) };
-    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::Cubic, 1) };
+    let flow = FlowConfig { application, ..FlowConfig::bulk(Algorithm::CUBIC, 1) };
     let mut sim = sim(mbit(100), 500_000, vec![flow]);
     sim.run_until(at(60_000));
     let times = sim.flow(0).completion_ns().expect("connections are timed").histogram();
@@ -256,7 +256,7 @@ fn late_packets_of_a_short_connection_pass_the_whole_chain() {
     let flow = FlowConfig {
         application: app,
         stop: Some(MS.times(2_000)),
-        ..FlowConfig::tcp_bulk(Algorithm::Cubic, 1)
+        ..FlowConfig::tcp_bulk(Algorithm::CUBIC, 1)
     };
     let mut config = config(mbit(10), 100_000, vec![flow]);
     config.links.push(config.links[0].clone());
@@ -274,7 +274,7 @@ fn late_packets_of_a_short_connection_pass_the_whole_chain() {
 #[test]
 fn marks_reach_the_controller_and_spare_the_packets() {
     let queue = |ecn| {
-        let flow = FlowConfig { ecn, ..FlowConfig::bulk(Algorithm::Reno, 1) };
+        let flow = FlowConfig { ecn, ..FlowConfig::bulk(Algorithm::RENO, 1) };
         let mut config = config(mbit(50), 1_000_000, vec![flow]);
         let limit = QueueLimit::Packets(700);
         let mark_above = QueueLimit::Packets(20);
@@ -300,8 +300,8 @@ fn marks_reach_the_controller_and_spare_the_packets() {
 /// other's ACKs.
 #[test]
 fn data_goes_both_ways_and_shares_each_way_with_the_acks_of_the_other() {
-    let up = FlowConfig { direction: Direction::Up, ..FlowConfig::bulk(Algorithm::Cubic, 2) };
-    let down = FlowConfig::bulk(Algorithm::Cubic, 1);
+    let up = FlowConfig { direction: Direction::Up, ..FlowConfig::bulk(Algorithm::CUBIC, 2) };
+    let down = FlowConfig::bulk(Algorithm::CUBIC, 1);
     let run = |flows: Vec<FlowConfig>| {
         let mut config = config(mbit(20), 50_000, flows);
         let back = Link {
@@ -349,7 +349,7 @@ fn data_goes_both_ways_and_shares_each_way_with_the_acks_of_the_other() {
 #[test]
 fn packets_that_ip_does_not_carry_are_refused() {
     let of = |smss| {
-        let bulk = FlowConfig::bulk(Algorithm::Reno, 1);
+        let bulk = FlowConfig::bulk(Algorithm::RENO, 1);
         let flow = FlowConfig { cc: Config { smss, ..bulk.cc }, ..bulk };
         Sim::new(&config(mbit(10), 50_000, vec![flow])).map(drop)
     };

@@ -36,7 +36,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Buffers of a board: a few packets beyond what the link holds.
 fn config() -> Config {
     Config {
-        algorithm: Algorithm::Bbr3,
+        algorithm: Algorithm::BBR3,
         send_buffer: 32 << 10,
         receive_buffer: 32 << 10,
         ..Config::default()

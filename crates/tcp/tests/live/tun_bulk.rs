@@ -357,12 +357,12 @@ fn ours_costs_what_smoltcp_does_and_less_with_offloads() {
     in_namespace(move || {
         stay_on_one_core();
         let stacks = [
-            (Stack::Ours(Algorithm::Bbr3), Offload::Off),
-            (Stack::Ours(Algorithm::Cubic), Offload::Off),
+            (Stack::Ours(Algorithm::BBR3), Offload::Off),
+            (Stack::Ours(Algorithm::CUBIC), Offload::Off),
             (Stack::Smoltcp(CongestionControl::Cubic), Offload::Off),
             (Stack::Kernel, Offload::Off),
-            (Stack::Ours(Algorithm::Bbr3), Offload::On),
-            (Stack::Ours(Algorithm::Cubic), Offload::On),
+            (Stack::Ours(Algorithm::BBR3), Offload::On),
+            (Stack::Ours(Algorithm::CUBIC), Offload::On),
             (Stack::Kernel, Offload::On),
         ];
         for way in [Way::Sends, Way::Receives] {

@@ -69,7 +69,7 @@ pub(crate) fn run(input: &[u8]) -> usize {
     let (a, b) = (bytes.byte(), bytes.byte());
     let is_set = |bit: u8| a >> bit & 1 == 1;
     let algorithms =
-        [Algorithm::Bbr3, Algorithm::Cubic, Algorithm::Reno, Algorithm::Bbr1, Algorithm::BbrSwift];
+        [Algorithm::BBR3, Algorithm::CUBIC, Algorithm::RENO, Algorithm::BBR1, Algorithm::BBR_SWIFT];
     let config = Config {
         algorithm: algorithms[usize::from(b) % algorithms.len()],
         send_buffer: BUFFER,

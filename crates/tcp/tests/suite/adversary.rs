@@ -37,13 +37,13 @@ struct Case {
 
 fn case() -> impl Strategy<Value = Case> {
     let algorithms = [
-        Algorithm::Bbr3,
-        Algorithm::Bbr3x,
-        Algorithm::Bbr3Linux,
-        Algorithm::Bbr3xLinux,
-        Algorithm::Bbr1,
-        Algorithm::Cubic,
-        Algorithm::Reno,
+        Algorithm::BBR3,
+        Algorithm::BBR3X,
+        Algorithm::BBR3_LINUX,
+        Algorithm::BBR3X_LINUX,
+        Algorithm::BBR1,
+        Algorithm::CUBIC,
+        Algorithm::RENO,
     ];
     let network = (
         prop::array::uniform2(prop_oneof![Just(0.0), 0.0..0.2]),
@@ -186,7 +186,7 @@ fn memory_stays_within_the_buffers() {
         reordering: 0.01,
         delay_ms: 5,
         mbit: 100,
-        algorithm: Algorithm::Bbr3,
+        algorithm: Algorithm::BBR3,
         sack: true,
         timestamps: true,
         window_scaling: true,

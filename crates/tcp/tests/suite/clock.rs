@@ -23,7 +23,7 @@ fn path(seed: u64) -> PathConfig {
 #[test]
 fn a_jump_of_the_clock_stops_no_transfer() {
     let day = Duration::from_secs(86_400);
-    for algorithm in [Algorithm::Cubic, Algorithm::Reno, Algorithm::Bbr3, Algorithm::Bbr1] {
+    for algorithm in [Algorithm::CUBIC, Algorithm::RENO, Algorithm::BBR3, Algorithm::BBR1] {
         for (sack, timestamps) in [(true, true), (true, false), (false, true), (false, false)] {
             for jump in [day.times(6), Duration::from_secs(600)] {
                 let config = Config {

@@ -24,15 +24,15 @@ const LATEST: Duration = Duration::from_secs(20_000);
 const APART: usize = (32 << 10) + size_of::<Connection>() + 4096;
 
 const ALGORITHMS: [Algorithm; 9] = [
-    Algorithm::Bbr3,
-    Algorithm::Bbr3x,
-    Algorithm::Bbr3Linux,
-    Algorithm::Bbr3xLinux,
-    Algorithm::Bbr1,
-    Algorithm::Cubic,
-    Algorithm::Reno,
-    Algorithm::Prague,
-    Algorithm::BbrSwift,
+    Algorithm::BBR3,
+    Algorithm::BBR3X,
+    Algorithm::BBR3_LINUX,
+    Algorithm::BBR3X_LINUX,
+    Algorithm::BBR1,
+    Algorithm::CUBIC,
+    Algorithm::RENO,
+    Algorithm::PRAGUE,
+    Algorithm::BBR_SWIFT,
 ];
 
 struct Dice(TestRng);
@@ -213,7 +213,7 @@ impl Dice {
         let config = self.config();
         // Their window does not depend on the rate, so that more of a burst is theirs.
         let algorithm =
-            [config.algorithm, Algorithm::Cubic, Algorithm::Reno][self.below(3) as usize];
+            [config.algorithm, Algorithm::CUBIC, Algorithm::RENO][self.below(3) as usize];
         Config {
             algorithm,
             send_buffer: self.between(100_000, 2_000_000) as usize,

@@ -44,10 +44,10 @@ fn transfer(virtio: bool, algorithm: Algorithm, loss: f64, carries: usize) -> (O
 #[test]
 fn a_burst_is_the_packets_that_would_have_left() {
     for (algorithm, loss) in [
-        (Algorithm::Bbr3, 0.0),
-        (Algorithm::Bbr3, 0.01),
-        (Algorithm::Bbr3x, 0.001),
-        (Algorithm::Cubic, 0.001),
+        (Algorithm::BBR3, 0.0),
+        (Algorithm::BBR3, 0.01),
+        (Algorithm::BBR3X, 0.001),
+        (Algorithm::CUBIC, 0.001),
     ] {
         let (plain, packets) = transfer(false, algorithm, loss, 1500);
         let (bursts, frames) = transfer(true, algorithm, loss, 1500);
@@ -59,7 +59,7 @@ fn a_burst_is_the_packets_that_would_have_left() {
 /// A router says so while bursts are on their way.
 #[test]
 fn a_path_with_smaller_packets_gets_bursts_of_them() {
-    let (outcome, frames) = transfer(true, Algorithm::Bbr3, 0.0, 1300);
+    let (outcome, frames) = transfer(true, Algorithm::BBR3, 0.0, 1300);
     let packets: u64 = outcome.sent.iter().map(|(packets, ..)| packets).sum();
     assert!(2 * frames < packets, "{frames} frames for {packets} packets");
 }
@@ -230,7 +230,7 @@ fn marks_of_merged_segments_count_each() {
     let config = Config {
         ecn: true,
         accurate_ecn: true,
-        algorithm: Algorithm::Bbr3,
+        algorithm: Algorithm::BBR3,
         nagle: false,
         ..Config::default()
     };
@@ -257,7 +257,7 @@ fn bursts_go_on_after_a_mark_where_the_device_keeps_the_flag() {
         let config = Config {
             ecn: true,
             accurate_ecn: true,
-            algorithm: Algorithm::Bbr3,
+            algorithm: Algorithm::BBR3,
             nagle: false,
             offload_keeps_cwr,
             ..Config::default()

@@ -54,7 +54,7 @@ fn a_black_hole_is_left() {
 /// A loss of a probe is no congestion (RFC 4821 section 7.6): the window of CUBIC stays.
 #[test]
 fn lost_probes_do_not_slow_the_sender() {
-    let config = Config { algorithm: fullpipe_cc::Algorithm::Cubic, ..config() };
+    let config = Config { algorithm: fullpipe_cc::Algorithm::CUBIC, ..config() };
     let mut net = net(1500, false, config);
     let end = Instant::default() + Duration::from_secs(60);
     net.run_while(end, |net| info(net).timeouts < 3 || info(net).unacked == 0);

@@ -109,7 +109,7 @@ impl Scenario {
 /// rest is bbr3's own, its probes for the shortest round trip.
 #[test]
 fn a_fast_path_is_full_and_its_queue_short() {
-    let [(goodput, queue), (simulated, _)] = FAST.both(Algorithm::Bbr3);
+    let [(goodput, queue), (simulated, _)] = FAST.both(Algorithm::BBR3);
     assert!(goodput >= 373.5, "{goodput} Mbit/s");
     assert!(queue <= 15.0, "{queue} ms");
     assert!((goodput / simulated - 1.0).abs() < 0.005, "{goodput} beside {simulated} Mbit/s");
@@ -118,7 +118,7 @@ fn a_fast_path_is_full_and_its_queue_short() {
 /// As smoltcp's sockets send: segments have 1460 bytes.
 #[test]
 fn a_fast_path_is_full_without_timestamps() {
-    let without = Config { timestamps: false, ..config(Algorithm::Bbr3) };
+    let without = Config { timestamps: false, ..config(Algorithm::BBR3) };
     let (goodput, queue) = FAST.ours(&without, Duration::ZERO);
     println!("without timestamps: {goodput:.1} Mbit/s, p95 queue {queue:.2} ms");
     assert!(goodput >= 375.0, "{goodput} Mbit/s");
@@ -132,7 +132,7 @@ fn one_per_cent_of_loss_is_repaired() {
     let runs = SEEDS.map(|seed| {
         let (rtt, buffer) = (MS.times(40), 250_000);
         let scenario = Scenario { mbit: 50, rtt, buffer, loss: 0.01, secs: 20, seed, ..FAST };
-        let [(goodput, _), (simulated, _)] = scenario.both(Algorithm::Bbr3);
+        let [(goodput, _), (simulated, _)] = scenario.both(Algorithm::BBR3);
         (goodput, simulated)
     });
     let (sum, sum_simulated) = runs.fold((0.0, 0.0), |(a, b), (c, d)| (a + c, b + d));
@@ -150,7 +150,7 @@ fn one_per_cent_of_loss_is_repaired() {
 fn late_polls_cost_little() {
     let scenario = Scenario { secs: 10, ..FAST };
     for poll in [Duration::from_micros(50), MS] {
-        let (goodput, queue) = scenario.ours(&config(Algorithm::Bbr3), poll);
+        let (goodput, queue) = scenario.ours(&config(Algorithm::BBR3), poll);
         println!("polls each {poll}: {goodput:.1} Mbit/s, p95 queue {queue:.2} ms");
         assert!(goodput >= 0.99 * 374.0, "polls each {poll}: {goodput} Mbit/s");
         assert!(queue <= 15.0, "polls each {poll}: {queue} ms");
@@ -161,13 +161,13 @@ fn late_polls_cost_little() {
 fn every_algorithm_fills_a_clean_path() {
     let scenario = Scenario { mbit: 50, rtt: MS.times(40), buffer: 250_000, secs: 15, ..FAST };
     for algorithm in [
-        Algorithm::Bbr3,
-        Algorithm::Bbr3x,
-        Algorithm::Bbr3Linux,
-        Algorithm::Bbr3xLinux,
-        Algorithm::Bbr1,
-        Algorithm::Cubic,
-        Algorithm::Reno,
+        Algorithm::BBR3,
+        Algorithm::BBR3X,
+        Algorithm::BBR3_LINUX,
+        Algorithm::BBR3X_LINUX,
+        Algorithm::BBR1,
+        Algorithm::CUBIC,
+        Algorithm::RENO,
     ] {
         let [(goodput, _), (simulated, _)] = scenario.both(algorithm);
         assert!(goodput >= 0.9 * 50.0 * 1448.0 / 1500.0, "{algorithm}: {goodput} Mbit/s");
@@ -184,15 +184,15 @@ fn late_segments_are_no_losses() {
     for late in [MS.times(25), MS.times(60)] {
         let (rtt, buffer) = (MS.times(80), 400_000);
         let scenario = Scenario { late, mbit: 20, rtt, buffer, secs: 8, ..FAST };
-        let config = Config { timestamps: false, ..config(Algorithm::Cubic) };
+        let config = Config { timestamps: false, ..config(Algorithm::CUBIC) };
         let (goodput, _) = scenario.ours(&config, Duration::ZERO);
-        let (simulated, _) = scenario.simulated(Algorithm::Cubic);
+        let (simulated, _) = scenario.simulated(Algorithm::CUBIC);
         let ratio = goodput / simulated;
         assert!(ratio >= 0.97, "{late} late: {goodput} beside {simulated} Mbit/s");
     }
     let (late, rtt, buffer) = (MS.times(25), MS.times(80), 400_000);
     let scenario = Scenario { late, mbit: 20, rtt, buffer, secs: 8, ..FAST };
-    let (goodput, _) = scenario.ours(&config(Algorithm::Cubic), Duration::ZERO);
+    let (goodput, _) = scenario.ours(&config(Algorithm::CUBIC), Duration::ZERO);
     assert!(goodput >= 16.5, "with timestamps: {goodput} Mbit/s");
 }
 
@@ -203,12 +203,12 @@ fn late_segments_are_no_losses() {
 fn a_bbr_whose_data_waits_for_room_keeps_no_queue() {
     let scenario = Scenario { mbit: 20, rtt: MS.times(100), buffer: 2_000_000, secs: 8, ..FAST };
     for algorithm in [
-        Algorithm::Bbr3,
-        Algorithm::Bbr3x,
-        Algorithm::Bbr3Linux,
-        Algorithm::Bbr3xLinux,
-        Algorithm::BbrSwift,
-        Algorithm::Bbr1,
+        Algorithm::BBR3,
+        Algorithm::BBR3X,
+        Algorithm::BBR3_LINUX,
+        Algorithm::BBR3X_LINUX,
+        Algorithm::BBR_SWIFT,
+        Algorithm::BBR1,
     ] {
         for bytes in [250_000, 400_000, 600_000] {
             let usual = config(algorithm);
@@ -218,7 +218,7 @@ fn a_bbr_whose_data_waits_for_room_keeps_no_queue() {
                 ("window, little unsent", Config { unsent: 20_000, ..window }),
             ];
             // What fills the buffer does not depend on the algorithm's finer points.
-            let others = others.into_iter().filter(|_| matches!(algorithm, Algorithm::Bbr3));
+            let others = others.into_iter().filter(|_| matches!(algorithm, Algorithm::BBR3));
             for (name, config) in others.chain([("window", window)]) {
                 let (goodput, queue) = scenario.ours_at(&config, Duration::ZERO, 50);
                 let name = format!("{algorithm}, {name} of {bytes} bytes");

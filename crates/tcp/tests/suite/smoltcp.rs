@@ -197,7 +197,7 @@ fn its_sockets_are_slower_where_packets_are_lost() {
         (Paths { mbit: 400, rtt: MS.times(20), buffer: 1_050_000, loss: 0.0, secs: 10 }, false),
         (Paths { mbit: 50, rtt: MS.times(40), buffer: 250_000, loss: 0.01, secs: 20 }, true),
     ] {
-        let ours = path.ours(Algorithm::Bbr3);
+        let ours = path.ours(Algorithm::BBR3);
         println!(
             "{} Mbit/s, {}, {} B, loss {}: bbr3 {:.1} Mbit/s, p95 queue {:.1} ms",
             path.mbit, path.rtt, path.buffer, path.loss, ours.0, ours.1

@@ -23,13 +23,13 @@ const PATIENCE: Duration = Duration::from_secs(1_000_000);
 const MOST_AT_ONCE: u32 = 10_000;
 
 const ALGORITHMS: [Algorithm; 7] = [
-    Algorithm::Bbr3,
-    Algorithm::Bbr3x,
-    Algorithm::Bbr3Linux,
-    Algorithm::Bbr3xLinux,
-    Algorithm::Bbr1,
-    Algorithm::Cubic,
-    Algorithm::Reno,
+    Algorithm::BBR3,
+    Algorithm::BBR3X,
+    Algorithm::BBR3_LINUX,
+    Algorithm::BBR3X_LINUX,
+    Algorithm::BBR1,
+    Algorithm::CUBIC,
+    Algorithm::RENO,
 ];
 
 /// The parameters of the shorter way, with more than is ever to be sent.
@@ -95,8 +95,8 @@ impl World {
         // Those that came later are chosen by values that only repeated others: inputs that were
         // found before mean what they meant.
         let (chosen, resume) = match algorithm {
-            248.. => (Algorithm::BbrSwift, None),
-            240..248 => (Algorithm::Prague, None),
+            248.. => (Algorithm::BBR_SWIFT, None),
+            240..248 => (Algorithm::PRAGUE, None),
             _ => (
                 ALGORITHMS[usize::from(algorithm) % ALGORITHMS.len()],
                 (algorithm >= 208).then_some(RESUME),
@@ -107,7 +107,7 @@ impl World {
             algorithm: chosen,
             congestion,
             // Prague is for marks that are counted.
-            accurate_ecn: chosen == Algorithm::Prague,
+            accurate_ecn: chosen == Algorithm::PRAGUE,
             send_buffer: buffers[i],
             receive_buffer: buffers[1 - i],
             // As large as that, or less and growing.

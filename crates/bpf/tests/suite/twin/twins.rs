@@ -2,8 +2,8 @@
 //! believe the same.
 
 use fullpipe_cc::{
-    Algorithm, Amendment, Amendments, Config, Controller, Duration, Instant, PacketState, Rate,
-    RttSample, SendDecision, Snapshot, Transport,
+    Algorithm, Amendment, Amendments, Bbr3xLinuxOptions, Config, Controller, Duration, Instant,
+    PacketState, Rate, RttSample, SendDecision, Snapshot, Transport,
 };
 
 use super::model::{self, VIEW};
@@ -82,12 +82,12 @@ impl Twins {
             max_pacing_rate: start.max_pacing_rate.map(Rate::from_bytes_per_sec),
             transport: Transport::Tcp,
             ecn: start.ecn,
-            bbr3x_without: without,
             ..Config::new(start.seed)
         };
         let now = Instant::from_nanos(start.now);
         let is_amended = start.without.is_some();
-        let algorithm = if is_amended { Algorithm::Bbr3xLinux } else { Algorithm::Bbr3Linux };
+        let amended = Algorithm::Bbr3xLinux(Bbr3xLinuxOptions::new().without(without));
+        let algorithm = if is_amended { amended } else { Algorithm::BBR3_LINUX };
         let rust = Controller::new(algorithm, config, now);
         let is_on = |amendment: &Amendment| {
             is_amended && !without.contains(*amendment) && broken != Some(*amendment)

@@ -28,7 +28,7 @@ fn flow(rtt_us: f64) -> (Conn, Bbr3<DraftSwift>, RateSample) {
     let config = Config { smss: SMSS as u32, ..Config::new(1) };
     let now = Instant::from_nanos(1_000_000_000);
     let mut conn = Conn::new(&config, now);
-    let mut bbr = Bbr3::new(&mut conn, now, &config);
+    let mut bbr = Bbr3::new(&mut conn, now, &config, BbrSwiftOptions::new());
     bbr.rtt.min = micros(DISTANCE);
     bbr.bandwidth.max = Rate::from_bits_per_sec(10_000_000_000);
     bbr.control.max_inflight = 1 << 40;
@@ -196,10 +196,9 @@ fn each_rule_of_the_draft_is_kept_by_itself() {
     for rules in 0..8 {
         let [min_pipe_cwnd, pacing_margin, probe_rounds] = [1, 2, 4].map(|bit| rules & bit != 0);
         let keeps = DraftRules { min_pipe_cwnd, pacing_margin, probe_rounds };
-        let config =
-            Config { swift: SwiftOptions { keeps, ..SwiftOptions::DATA_CENTER }, ..Config::new(1) };
+        let (config, options) = (Config::new(1), BbrSwiftOptions::new().keeping(keeps));
         let mut conn = Conn::new(&config, Instant::default());
-        let bbr = Bbr3::<DraftSwift>::new(&mut conn, Instant::default(), &config);
+        let bbr = Bbr3::<DraftSwift>::new(&mut conn, Instant::default(), &config, options);
         let swift = &bbr.rules;
         assert_eq!(swift.min_pipe_packets(), if min_pipe_cwnd { 4 } else { 2 }, "{keeps:?}");
         let margin = swift.pacing_margin(&bbr.view(&conn));

@@ -38,7 +38,7 @@ fn the_flow_scaling_is_that_of_the_formula() {
 
 #[test]
 fn a_target_follows_the_distance_on_long_paths_alone() {
-    let swift = Swift::with(&SwiftOptions::DATA_CENTER);
+    let swift = Swift::with(BbrSwiftOptions::new());
     let far = |distance| swift.fabric_target(200 * PACKET, SMSS, distance);
     assert_eq!(far(micros(20)), micros(44));
     assert_eq!(far(micros(1_000)), micros(44), "a queue, or options of another network");
@@ -92,7 +92,7 @@ fn the_least_window_is_a_packet_in_25_ms_and_at_most_a_packet() {
 
 #[test]
 fn as_many_packets_as_make_the_receiver_acknowledge_may_be_in_flight() {
-    let mut swift = Swift::with(&SwiftOptions::DATA_CENTER);
+    let mut swift = Swift::with(BbrSwiftOptions::new());
     let mut after = |wait, packets, acks| {
         (0..acks).for_each(|_| swift.note_ack(micros(wait), micros(25), packets * SMSS, SMSS));
         swift.min_pipe_packets()

@@ -5,7 +5,7 @@ use super::{
     acknowledge, bbr, lose, send, time_out,
 };
 
-const LOSS_BASED: [Algorithm; 2] = [Algorithm::Reno, Algorithm::Cubic];
+const LOSS_BASED: [Algorithm; 2] = [Algorithm::RENO, Algorithm::CUBIC];
 
 fn with_window(algorithm: Algorithm, packets: u64) -> Controller {
     let config = Config { initial_cwnd: Some(packets * 1_200), ..Config::new(1) };
@@ -46,7 +46,7 @@ fn a_repair_sent_in_the_instant_of_the_loss_ends_the_recovery() {
 /// The same order the other way round: what left before the loss in the same instant belongs to it.
 #[test]
 fn what_left_just_before_the_loss_does_not_end_the_recovery() {
-    let mut cc = with_window(Algorithm::Reno, 20);
+    let mut cc = with_window(Algorithm::RENO, 20);
     let packets = send(&mut cc, START, 10);
     let now = START + MS.times(40);
     let just_before = send(&mut cc, now, 1);
@@ -117,7 +117,7 @@ fn a_timeout_within_a_fast_recovery_lasts_until_what_left_after_it() {
 /// neither enters ProbeRTT nor takes the silence for a slow path.
 #[test]
 fn a_restart_from_idle_is_seen_after_a_repaired_loss() {
-    let mut cc = with_window(Algorithm::Bbr3, 20);
+    let mut cc = with_window(Algorithm::BBR3, 20);
     let packets = send(&mut cc, START, 10);
     let now = START + MS.times(40);
     ack_with(&mut cc, now, &packets[1..], &packets[..1], 0);
@@ -134,7 +134,7 @@ fn a_restart_from_idle_is_seen_after_a_repaired_loss() {
 /// the transport says that it has nothing to send, and nothing is in flight.
 #[test]
 fn a_restart_from_idle_is_seen_after_a_loss_that_is_never_repaired() {
-    let mut cc = with_window(Algorithm::Bbr3, 20);
+    let mut cc = with_window(Algorithm::BBR3, 20);
     let packets = send(&mut cc, START, 10);
     let now = START + MS.times(40);
     ack_with(&mut cc, now, &packets[..9], &packets[9..], 0);
@@ -146,7 +146,7 @@ fn a_restart_from_idle_is_seen_after_a_loss_that_is_never_repaired() {
 /// While lost data waits to be sent again, an empty flight is no idleness.
 #[test]
 fn a_flight_that_is_lost_as_a_whole_is_not_idle() {
-    let mut cc = with_window(Algorithm::Bbr3, 20);
+    let mut cc = with_window(Algorithm::BBR3, 20);
     let packets = send(&mut cc, START, 10);
     cc.on_app_limited();
     lose(&mut cc, START + MS.times(400), &packets);
@@ -158,7 +158,7 @@ fn a_flight_that_is_lost_as_a_whole_is_not_idle() {
 #[test]
 fn what_the_last_ack_of_an_episode_lost_still_waits_for_its_repair() {
     for loses_before in [false, true] {
-        let mut cc = with_window(Algorithm::Bbr3, 20);
+        let mut cc = with_window(Algorithm::BBR3, 20);
         let packets = send(&mut cc, START, 10);
         let mut now = START + MS.times(40);
         let (lost, acked) = packets.split_at(usize::from(loses_before));
@@ -216,7 +216,7 @@ fn losses_that_were_none_do_not_undo_the_answer_to_a_mark() {
 /// and this holds for the ACK that begins it.
 #[test]
 fn the_ack_that_begins_an_episode_does_not_grow_the_window() {
-    for (algorithm, kept) in [(Algorithm::Reno, 50), (Algorithm::Cubic, 70)] {
+    for (algorithm, kept) in [(Algorithm::RENO, 50), (Algorithm::CUBIC, 70)] {
         let mut cc = with_window(algorithm, 100);
         let packets = send(&mut cc, START, 100);
         ack_with(&mut cc, START + MS.times(40), &packets[1..], &packets[..1], 0);
@@ -246,7 +246,7 @@ fn after_persistent_congestion_no_byte_is_of_the_recovery_before() {
 /// C.lost is what was lost. What CE marked has arrived.
 #[test]
 fn a_marked_packet_is_not_in_the_volume_lost() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3Linux, Algorithm::Bbr1, Algorithm::Reno] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR3_LINUX, Algorithm::BBR1, Algorithm::RENO] {
         let mut cc = with_window(algorithm, 100);
         let packets = send(&mut cc, START, 20);
         ack_with(&mut cc, START + MS.times(40), &packets[1..], &packets[..1], 7);

@@ -1,14 +1,14 @@
 //! Wrong calls by a transport: each is rejected or does no harm. Those that do not compile are
 //! shown beside `Controller` and `AckBatch`.
 
-use fullpipe_cc::{AckFrequency, RttSample};
+use fullpipe_cc::{AckFrequency, Bbr1Options, BbrSwiftOptions, RttSample};
 
 use super::{
     Algorithm, Config, Controller, Duration, Link, MS, Rate, SMSS, START, SendDecision, State,
     acknowledge, bbr, controller, lose, send,
 };
 
-const PACED: [Algorithm; 4] = [Algorithm::Bbr3, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Reno];
+const PACED: [Algorithm; 4] = [Algorithm::BBR3, Algorithm::BBR1, Algorithm::CUBIC, Algorithm::RENO];
 
 /// W9: after a change of path the packets of the old one left the flight of the new one. Whatever
 /// is said of them later, nothing changes.
@@ -96,7 +96,7 @@ fn a_migration_takes_no_round_trip_along() {
 #[test]
 fn a_migration_takes_its_seed() {
     let wait_after = |seed| {
-        let mut link = Link::new(Algorithm::Bbr3, 50, MS.times(40));
+        let mut link = Link::new(Algorithm::BBR3, 50, MS.times(40));
         link.flight.clear();
         link.cc.on_migration(link.now, seed, &Config::new(1));
         link.run_to(State::ProbeBwCruise);
@@ -104,6 +104,21 @@ fn a_migration_takes_its_seed() {
     };
     assert_eq!(wait_after(5), wait_after(5));
     assert_ne!(wait_after(5), wait_after(6));
+}
+
+/// The options are the algorithm's, which stays.
+#[test]
+fn a_migration_keeps_the_options() {
+    for algorithm in [
+        crate::events::LINUX_CUBIC,
+        Algorithm::Bbr1(Bbr1Options::new().with_ack_aggregation(false)),
+        Algorithm::BbrSwift(BbrSwiftOptions::new().with_hops(3)),
+        Algorithm::Fixed(Rate::ZERO),
+    ] {
+        let mut link = Link::new(algorithm, 50, MS.times(40));
+        link.cc.on_migration(link.now, 9, &Config::new(1));
+        assert_eq!(link.cc.algorithm(), algorithm);
+    }
 }
 
 /// A timeout said before its losses is the same as one that is said after them.
@@ -155,7 +170,7 @@ fn bytes_and_the_newest_packet_say_as_much_as_all_packets() {
 /// In recovery only what was surely sent within it grows the window.
 #[test]
 fn bytes_from_before_the_recovery_do_not_grow_the_window() {
-    let mut cc = controller(Algorithm::Reno);
+    let mut cc = controller(Algorithm::RENO);
     let packets = send(&mut cc, START, 10);
     let now = START + MS.times(40);
     lose(&mut cc, now, &packets[..1]);
@@ -192,7 +207,7 @@ fn an_ambiguous_ack_delivers_and_measures_no_round_trip() {
 #[test]
 fn a_coarse_clock_does_not_make_rates_unreliable() {
     let max_bw = |sample: fn() -> RttSample| {
-        let mut cc = controller(Algorithm::Bbr3);
+        let mut cc = controller(Algorithm::BBR3);
         for flight in 0..10 {
             let now = START + Duration::from_micros(1_200 * flight);
             let packets = send(&mut cc, now, 4);
@@ -211,7 +226,7 @@ fn a_coarse_clock_does_not_make_rates_unreliable() {
 /// An aggregate of which a part arrived and a part was lost.
 #[test]
 fn an_aggregate_can_be_told_of_in_parts() {
-    let mut cc = controller(Algorithm::Bbr3);
+    let mut cc = controller(Algorithm::BBR3);
     let aggregate = cc.on_sent(START, 10 * SMSS as u32);
     let (arrived, lost) = aggregate.split(7 * SMSS as u32);
     assert_eq!((arrived.size(), lost.size()), (7 * SMSS, 3 * SMSS));
@@ -228,7 +243,7 @@ fn an_aggregate_can_be_told_of_in_parts() {
 #[test]
 fn a_lost_aggregate_in_parts_is_one_range() {
     let full_bw_reached = |ranges: usize, parts: u32| {
-        let mut cc = controller(Algorithm::Bbr3);
+        let mut cc = controller(Algorithm::BBR3);
         let mut now = START;
         for round in 0..7 {
             let (mut acked, mut lost) = (Vec::new(), Vec::new());
@@ -271,7 +286,7 @@ fn a_lost_aggregate_in_parts_is_one_range() {
 fn without_selective_acks_one_loss_in_recovery_ends_startup() {
     for has_selective_acks in [true, false] {
         let config = Config { has_selective_acks, ..Config::new(1) };
-        let mut link = Link::with(Algorithm::Bbr3, 200, MS.times(40), config);
+        let mut link = Link::with(Algorithm::BBR3, 200, MS.times(40), config);
         link.run(MS.times(130));
         let mut losses = 0;
         let end = link.now + MS.times(110);
@@ -290,7 +305,7 @@ fn without_selective_acks_one_loss_in_recovery_ends_startup() {
 /// trip.
 #[test]
 fn the_first_rate_follows_from_the_handshake() {
-    for (algorithm, gain) in [(Algorithm::Bbr3, 277), (Algorithm::Bbr1, 286)] {
+    for (algorithm, gain) in [(Algorithm::BBR3, 277), (Algorithm::BBR1, 286)] {
         let config = Config { handshake_rtt: Some(MS.times(100)), ..Config::new(1) };
         let cc = Controller::new(algorithm, config, START);
         let rate = cc.pacing_rate().expect("paced").as_bytes_per_sec();
@@ -310,7 +325,7 @@ fn the_first_rate_follows_from_the_handshake() {
     }
     let config = Config { handshake_rtt: Some(MS.times(100)), ..Config::new(1) };
     assert_eq!(
-        Controller::new(Algorithm::Reno, config, START).snapshot().srtt,
+        Controller::new(Algorithm::RENO, config, START).snapshot().srtt,
         Some(MS.times(100))
     );
 }
@@ -320,7 +335,7 @@ fn the_first_rate_follows_from_the_handshake() {
 fn rarer_acks_widen_the_offload_budget() {
     // The BDP of 6 kB is below the budget, which is what counts then.
     let max_inflight = |ack_frequency| {
-        let mut link = Link::new(Algorithm::Bbr3, 50, MS);
+        let mut link = Link::new(Algorithm::BBR3, 50, MS);
         link.cc.on_ack_frequency(ack_frequency);
         link.run_to(State::ProbeBwCruise);
         (link.bbr().max_inflight, link.cc.send_quantum(), link.bbr().max_bw)
@@ -381,7 +396,7 @@ fn a_burst_is_bounded_by_granularity_and_round_trip() {
     {
         let pacing_granularity = Duration::from_micros(granularity_us);
         let config = Config { pacing_granularity, ..Config::new(1) };
-        let mut link = Link::with(Algorithm::Bbr3, 1_000, Duration::from_micros(rtt_us), config);
+        let mut link = Link::with(Algorithm::BBR3, 1_000, Duration::from_micros(rtt_us), config);
         link.run_to(State::ProbeBwCruise);
         let rate = link.cc.pacing_rate().expect("paced");
         let bound = rate.bytes_in(Duration::from_micros(expected_us)).max(link.cc.send_quantum());
@@ -409,17 +424,17 @@ fn a_burst_at_a_fixed_rate_follows_the_round_trip() {
 #[test]
 fn an_algorithm_that_wants_ecn_answers_marks() {
     for (algorithm, ecn, wants) in [
-        (Algorithm::Bbr3, false, true),
-        (Algorithm::Bbr3Linux, false, false),
-        (Algorithm::Bbr3Linux, true, true),
-        (Algorithm::Bbr3xLinux, false, false),
-        (Algorithm::Bbr3xLinux, true, true),
-        (Algorithm::BbrSwift, false, true),
-        (Algorithm::Prague, false, true),
-        (Algorithm::Prague, true, true),
-        (Algorithm::Bbr1, false, false),
-        (Algorithm::Cubic, false, true),
-        (Algorithm::Reno, false, true),
+        (Algorithm::BBR3, false, true),
+        (Algorithm::BBR3_LINUX, false, false),
+        (Algorithm::BBR3_LINUX, true, true),
+        (Algorithm::BBR3X_LINUX, false, false),
+        (Algorithm::BBR3X_LINUX, true, true),
+        (Algorithm::BBR_SWIFT, false, true),
+        (Algorithm::PRAGUE, false, true),
+        (Algorithm::PRAGUE, true, true),
+        (Algorithm::BBR1, false, false),
+        (Algorithm::CUBIC, false, true),
+        (Algorithm::RENO, false, true),
         (Algorithm::Fixed(Rate::MAX), false, false),
     ] {
         let config = Config { ecn, ..Config::new(1) };
@@ -436,7 +451,7 @@ fn an_algorithm_that_wants_ecn_answers_marks() {
         };
         if !wants {
             assert_eq!(delivered(MS), delivered(Duration::MAX), "{algorithm}");
-        } else if [Algorithm::Reno, Algorithm::Cubic, Algorithm::Prague].contains(&algorithm) {
+        } else if [Algorithm::RENO, Algorithm::CUBIC, Algorithm::PRAGUE].contains(&algorithm) {
             assert!(delivered(MS) < delivered(Duration::MAX), "{algorithm}");
         }
     }
@@ -445,7 +460,7 @@ fn an_algorithm_that_wants_ecn_answers_marks() {
 #[test]
 fn a_send_buffer_holds_three_windows_for_bbr_and_two_for_the_others() {
     for (algorithm, windows) in
-        [(Algorithm::Bbr3, 3), (Algorithm::Bbr1, 3), (Algorithm::Cubic, 2), (Algorithm::Reno, 2)]
+        [(Algorithm::BBR3, 3), (Algorithm::BBR1, 3), (Algorithm::CUBIC, 2), (Algorithm::RENO, 2)]
     {
         assert_eq!(controller(algorithm).send_buffer_windows(), windows);
     }
@@ -496,7 +511,7 @@ mod assertions {
     use super::*;
 
     fn sent(n: usize) -> (Controller, Vec<PacketState>) {
-        let mut cc = controller(Algorithm::Bbr3);
+        let mut cc = controller(Algorithm::BBR3);
         let packets = send(&mut cc, START, n);
         (cc, packets)
     }

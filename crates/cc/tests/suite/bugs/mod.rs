@@ -59,7 +59,7 @@ mod wiring;
 use crate::test_link::{Link, MS, SMSS};
 
 /// Both of the algorithms with a model.
-const BBRS: [Algorithm; 2] = [Algorithm::Bbr3, Algorithm::Bbr1];
+const BBRS: [Algorithm; 2] = [Algorithm::BBR3, Algorithm::BBR1];
 
 /// Start of a test's clock: not at zero.
 const START: Instant = Instant::from_nanos(77);

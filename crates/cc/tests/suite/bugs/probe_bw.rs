@@ -4,7 +4,7 @@
 use super::{Algorithm, Duration, Link, MS, Rate, SMSS, State, acknowledge, send};
 
 fn link(mbit: u64, rtt_ms: u64) -> Link {
-    Link::new(Algorithm::Bbr3, mbit, MS.times(rtt_ms))
+    Link::new(Algorithm::BBR3, mbit, MS.times(rtt_ms))
 }
 
 /// Loses every fifth packet until the probe is given up.
@@ -61,7 +61,7 @@ fn the_samples_of_a_probe_end_a_round_after_it() {
 /// so was never true (s2n-quic #1539).
 #[test]
 fn a_full_window_is_seen_after_the_ack_that_opened_it() {
-    let mut cc = super::controller(Algorithm::Bbr3);
+    let mut cc = super::controller(Algorithm::BBR3);
     let packets = send(&mut cc, super::START, 10);
     assert_eq!(cc.inflight(), cc.cwnd());
     acknowledge(&mut cc, super::START + MS.times(20), &packets[..8]);

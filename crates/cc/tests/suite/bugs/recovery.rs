@@ -7,7 +7,7 @@ use super::{Algorithm, BBRS, Duration, Link, MS, PacketState, Rate, SMSS, State,
 #[test]
 fn probe_rtt_lasts_one_round_and_not_two() {
     for rtt_ms in [300, 500] {
-        let mut link = Link::new(Algorithm::Bbr3, 10, MS.times(rtt_ms));
+        let mut link = Link::new(Algorithm::BBR3, 10, MS.times(rtt_ms));
         link.run_to(State::ProbeRtt);
         let (entered, queued) = (link.now, link.cc.snapshot().latest_rtt.expect("a sample"));
         while link.state() == State::ProbeRtt {
@@ -51,7 +51,7 @@ fn black_hole(link: &mut Link) {
 fn a_flow_is_back_at_its_rate_soon_after_a_black_hole() {
     for algorithm in BBRS {
         let states = match algorithm {
-            Algorithm::Bbr3 => &[
+            Algorithm::BBR3 => &[
                 State::Drain,
                 State::ProbeBwDown,
                 State::ProbeBwCruise,
@@ -84,7 +84,7 @@ fn a_flow_is_back_at_its_rate_soon_after_a_black_hole() {
 /// are found in two rounds cut the bounds twice; undone, both cuts are.
 #[test]
 fn a_recovery_of_two_rounds_is_undone_in_full() {
-    let mut link = Link::new(Algorithm::Bbr3, 50, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR3, 50, MS.times(40));
     link.run_to(State::ProbeBwCruise);
     link.run(MS.times(200));
     let (before, cwnd) = (link.bbr(), link.cc.cwnd());
@@ -130,7 +130,7 @@ fn share_through_jitter(algorithm: Algorithm, jitter: Duration) -> u64 {
 fn jitter_takes_little_from_the_rate() {
     for jitter_ms in [5, 20, 40] {
         let share = |algorithm| share_through_jitter(algorithm, MS.times(jitter_ms));
-        let cubic = share(Algorithm::Cubic);
+        let cubic = share(Algorithm::CUBIC);
         for algorithm in BBRS {
             let bbr = share(algorithm);
             assert!(bbr >= 93 && bbr + 4 >= cubic, "{jitter_ms} ms: {bbr} beside {cubic} per cent");
@@ -142,7 +142,7 @@ fn jitter_takes_little_from_the_rate() {
 /// began the search for a full pipe anew, and the flow stayed in Startup with a full queue.
 #[test]
 fn startup_ends_although_each_loss_is_spurious() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr3x, Algorithm::Bbr3Linux, Algorithm::Bbr1] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR3X, Algorithm::BBR3_LINUX, Algorithm::BBR1] {
         let mut link = Link::new(algorithm, 20, MS.times(50));
         let mut late: Option<(PacketState, u32)> = None;
         let mut packets = 0u32;

@@ -95,7 +95,7 @@ fn a_flight_that_is_lost_is_no_idleness() {
 /// S5: the volume in flight at a packet's departure lacked the packet itself (ngtcp2 62462597).
 #[test]
 fn a_packet_is_in_the_volume_in_flight_that_it_carries_away() {
-    let mut cc = controller(Algorithm::Bbr3);
+    let mut cc = controller(Algorithm::BBR3);
     for (i, packet) in send(&mut cc, START, 10).iter().enumerate() {
         assert_eq!(packet.tx_in_flight(), (i as u64 + 1) * SMSS);
     }
@@ -105,7 +105,7 @@ fn a_packet_is_in_the_volume_in_flight_that_it_carries_away() {
 /// and the second is. Where it was crossed is exact to the byte.
 #[test]
 fn the_loss_threshold_is_exact_to_the_packet() {
-    let mut link = Link::new(Algorithm::Bbr3, 20, MS.times(35));
+    let mut link = Link::new(Algorithm::BBR3, 20, MS.times(35));
     link.run_to(State::ProbeBwUp);
     link.run(MS.times(10));
     let first = link.flight.pop_front().expect("in flight").packet;
@@ -148,7 +148,7 @@ fn a_spurious_loss_counts_once() {
 /// S6: nor is the undo of an earlier recovery done again: it would end the next phase of the cycle.
 #[test]
 fn a_recovery_is_undone_once() {
-    let mut link = Link::new(Algorithm::Bbr3, 20, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR3, 20, MS.times(40));
     link.run_to(State::ProbeBwUp);
     let mut n = 0;
     while link.state() == State::ProbeBwUp {
@@ -195,7 +195,7 @@ fn keep_alives_take_nothing_from_the_bandwidth() {
         trickle(&mut link, MS.times(10), Duration::from_secs(30));
         // bbr3 needs none where the RTT of slow flows is short.
         let has_probed = link.states.contains(&State::ProbeRtt);
-        assert_eq!(has_probed, algorithm == Algorithm::Bbr1, "{algorithm}");
+        assert_eq!(has_probed, algorithm == Algorithm::BBR1, "{algorithm}");
         assert_eq!(link.bbr().max_bw, max_bw, "{algorithm}");
         let before = link.delivered;
         link.run(MS.times(240));
@@ -211,7 +211,7 @@ fn keep_alives_take_nothing_from_the_bandwidth() {
 /// application sent.
 #[test]
 fn an_application_limited_sample_does_not_enter_the_filter() {
-    let mut link = Link::new(Algorithm::Bbr3, 50, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR3, 50, MS.times(40));
     link.run_to(State::ProbeBwDown);
     let max_bw = link.bbr().max_bw;
     send_one(&mut link);
@@ -245,7 +245,7 @@ fn the_model_knows_the_rate_of_the_ack_that_updates_it() {
 /// 5 s.
 #[test]
 fn frames_that_empty_the_queue_need_no_probe_rtt() {
-    let mut link = Link::new(Algorithm::Bbr3, 10, MS.times(100));
+    let mut link = Link::new(Algorithm::BBR3, 10, MS.times(100));
     link.run_to(State::ProbeBwCruise);
     link.states.clear();
     for _ in 0..900 {

@@ -75,7 +75,7 @@ fn drain_ends() {
 /// round trips there is always more than a BDP in flight before it, and nearly nothing after it.
 #[test]
 fn drain_looks_at_what_is_in_flight_after_the_ack() {
-    let mut link = Link::new(Algorithm::Bbr3, 50, MS.times(40));
+    let mut link = Link::new(Algorithm::BBR3, 50, MS.times(40));
     link.clump = MS.times(240);
     let rounds = rounds_in_drain(&mut link);
     assert!(rounds <= 2, "{rounds} rounds");

@@ -67,7 +67,7 @@ fn a_quantum_is_within_the_burst_that_may_pass() {
 /// placeholder of 10 ms became min_rtt and Drain never ended (our forerunner).
 #[test]
 fn the_first_round_trip_replaces_the_nominal_one_everywhere() {
-    for (algorithm, gain_256) in [(Algorithm::Bbr3, 709), (Algorithm::Bbr1, 739)] {
+    for (algorithm, gain_256) in [(Algorithm::BBR3, 709), (Algorithm::BBR1, 739)] {
         for rtt_ms in [1, 40, 700] {
             let mut cc = controller(algorithm);
             assert!(bbr(&cc).min_rtt.is_none() && cc.snapshot().srtt.is_none());
@@ -95,7 +95,7 @@ fn a_round_is_a_round_trip_however_it_is_acknowledged() {
             let config = Config { smss, ..Config::new(1) };
             let mut link = Link::with(algorithm, 50, MS.times(40), config);
             link.clump = MS.times(clump_ms).max(Duration::from_nanos(1));
-            link.run_to(if algorithm == Algorithm::Bbr1 {
+            link.run_to(if algorithm == Algorithm::BBR1 {
                 State::ProbeBw
             } else {
                 State::ProbeBwCruise
@@ -115,7 +115,7 @@ fn a_round_is_a_round_trip_however_it_is_acknowledged() {
 /// made anew.
 #[test]
 fn before_the_first_delivery_a_new_mtu_makes_window_and_rate_anew() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Reno] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR1, Algorithm::CUBIC, Algorithm::RENO] {
         for mtu in [1, 576, 1_452, 9_000, u32::MAX] {
             let mut cc = controller(algorithm);
             let config = Config { smss: mtu, ..Config::new(1) };
@@ -158,7 +158,7 @@ fn a_new_mtu_on_the_way_keeps_the_rate_and_scales_what_counts_in_packets() {
         }
     }
     // A window of four small packets holds no large one.
-    let mut link = Link::new(Algorithm::Bbr3, 1, Duration::from_micros(500));
+    let mut link = Link::new(Algorithm::BBR3, 1, Duration::from_micros(500));
     link.run(Duration::from_secs(2));
     let config = Config { smss: 9_000, ..Config::new(1) };
     link.cc.on_mtu_update(link.now, 9_000, &config);

@@ -30,7 +30,7 @@ fn runs(cc: Cc) -> bool {
 
 /// Packets do not ask for marks: the flows of an endpoint may have algorithms without an answer.
 fn runtime(_: impl Iterator<Item = Cc>) -> Arc<dyn Runtime> {
-    fullpipe_noq::runtime(CongestionControl::Fullpipe(Algorithm::Bbr3))
+    fullpipe_noq::runtime(CongestionControl::Fullpipe(Algorithm::BBR3))
 }
 
 fn transport(settings: &TransportSettings, control: Option<(Cc, u64)>) -> TransportConfig {
@@ -43,7 +43,7 @@ fn transport(settings: &TransportSettings, control: Option<(Cc, u64)>) -> Transp
 /// For an end that sends requests and acknowledgements: probes for larger packets would be most of
 /// it.
 pub(in crate::backend) fn receiving(settings: &TransportSettings) -> TransportConfig {
-    let mut config = settings.noq(CongestionControl::Fullpipe(Algorithm::Cubic), 0);
+    let mut config = settings.noq(CongestionControl::Fullpipe(Algorithm::CUBIC), 0);
     config.mtu_discovery_config(None);
     config
 }

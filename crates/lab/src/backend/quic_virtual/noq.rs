@@ -56,7 +56,7 @@ impl Stack for Noq {
         let (chain, key) = identity.chain_and_key();
         let mut server = ServerConfig::with_single_cert(chain, key).map_err(certificate)?;
         // The receiver sends ACKs and requests, which fill no path.
-        let of_receiver = settings.noq(CongestionControl::Fullpipe(Algorithm::Cubic), seed);
+        let of_receiver = settings.noq(CongestionControl::Fullpipe(Algorithm::CUBIC), seed);
         server.transport_config(Arc::new(of_receiver));
         Ok(server)
     }

@@ -201,7 +201,7 @@ impl QuicFlow {
         let flow = FlowConfig {
             jitter: Duration::ZERO,
             // The stack's own has no use for it.
-            ..FlowConfig::bulk(ours.unwrap_or(Algorithm::Bbr3), config.seed)
+            ..FlowConfig::bulk(ours.unwrap_or(Algorithm::BBR3), config.seed)
         };
         let sim = SimConfig::new(downlink, uplink, vec![flow]);
         let identity = Identity::new(SERVER_NAME)?;

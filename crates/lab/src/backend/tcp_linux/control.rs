@@ -90,7 +90,7 @@ impl Control {
         }
         // All namespaces share the kernel's names: this one is the run's alone.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed) % 100;
-        let amended = cc.algorithm() == Some(fullpipe_cc::Algorithm::Bbr3xLinux);
+        let amended = matches!(cc.algorithm(), Some(fullpipe_cc::Algorithm::Bbr3xLinux(_)));
         // With the largest id of a process as long as a name may be.
         let flavour = if amended { "bbr3x" } else { "bbr3_" };
         let name = format!("{flavour}{}_{number}", std::process::id());

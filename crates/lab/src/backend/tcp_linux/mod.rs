@@ -54,14 +54,14 @@ impl Backend for TcpLinux {
         let kernels = |name| KernelCc::named(name).map(Cc::Kernel);
         match cc {
             Cc::Kernel(_) => Some(cc),
-            Cc::Program(CongestionControl::Fullpipe(Algorithm::Bbr3 | Algorithm::Bbr3Linux)) => {
-                Some(CongestionControl::Fullpipe(Algorithm::Bbr3Linux).into())
-            }
-            Cc::Program(CongestionControl::Fullpipe(Algorithm::Bbr3x | Algorithm::Bbr3xLinux)) => {
-                Some(CongestionControl::Fullpipe(Algorithm::Bbr3xLinux).into())
-            }
-            Cc::Program(CongestionControl::Fullpipe(Algorithm::Cubic)) => kernels("cubic"),
-            Cc::Program(CongestionControl::Fullpipe(Algorithm::Reno)) => kernels("reno"),
+            Cc::Program(CongestionControl::Fullpipe(
+                Algorithm::Bbr3(_) | Algorithm::Bbr3Linux(_),
+            )) => Some(CongestionControl::Fullpipe(Algorithm::BBR3_LINUX).into()),
+            Cc::Program(CongestionControl::Fullpipe(
+                Algorithm::Bbr3x(_) | Algorithm::Bbr3xLinux(_),
+            )) => Some(CongestionControl::Fullpipe(Algorithm::BBR3X_LINUX).into()),
+            Cc::Program(CongestionControl::Fullpipe(Algorithm::Cubic(_))) => kernels("cubic"),
+            Cc::Program(CongestionControl::Fullpipe(Algorithm::Reno(_))) => kernels("reno"),
             Cc::Program(_) | Cc::Stack(_) | Cc::Foreign => None,
         }
     }

@@ -31,9 +31,6 @@ pub(in crate::backend) fn over_tcp(flow: &FlowConfig) -> FlowConfig {
     if flow.cc.smss == quic.cc.smss {
         over.cc.smss = tcp.cc.smss;
     }
-    if flow.cc.cubic == quic.cc.cubic {
-        over.cc.cubic = tcp.cc.cubic;
-    }
     if flow.acks.max_delay == quic.acks.max_delay {
         over.acks.max_delay = tcp.acks.max_delay;
     }
@@ -68,7 +65,7 @@ pub(in crate::backend) fn of_flow(flow: &FlowConfig) -> Config {
         // Of L4S: each mark has to be known.
         accurate_ecn: flow.cc.ecn,
         // Nobody else uses it, and it takes a part of each ACK.
-        receiver_delay: flow.algorithm == Algorithm::BbrSwift,
+        receiver_delay: matches!(flow.algorithm, Algorithm::BbrSwift(_)),
         ..Config::default()
     }
 }

@@ -50,7 +50,7 @@ fn the_link_sees_the_rate_and_no_burst_above_the_bound() {
 #[test]
 fn the_counters_are_those_of_noq() {
     for (algorithm, loss) in
-        [(Algorithm::Bbr3, 0.0), (Algorithm::Bbr3, 0.01), (Algorithm::Cubic, 0.002)]
+        [(Algorithm::BBR3, 0.0), (Algorithm::BBR3, 0.01), (Algorithm::CUBIC, 0.002)]
     {
         let bytes = 8_000_000;
         let mut world = World::new(&Scenario {
@@ -141,7 +141,7 @@ fn a_slow_application_is_not_a_slow_path() {
 /// its window is larger.
 #[test]
 fn flow_control_is_no_application_limit() {
-    for (algorithm, receive_window) in [(Algorithm::Bbr3, 650_000), (Algorithm::Bbr1, 900_000)] {
+    for (algorithm, receive_window) in [(Algorithm::BBR3, 650_000), (Algorithm::BBR1, 900_000)] {
         let mut world = World::new(&Scenario {
             cc: Cc::Ours(algorithm),
             buffer_bytes: 2_000_000,
@@ -220,7 +220,7 @@ fn a_forwarded_packet_costs_the_model_in_noq_1_4() {
 /// through again, the link is full within a second.
 #[test]
 fn a_black_hole_takes_nothing_from_the_rate_after_it() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Bbr1] {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR1] {
         let mut world = World::new(&Scenario { cc: Cc::Ours(algorithm), ..Scenario::default() });
         world.run_until(at(3));
         let before = world.snapshot().bbr.expect("a model");
@@ -271,7 +271,7 @@ fn ours_beside_that_of_noq() {
         world.received
     };
     for (buffer_bytes, loss) in [(3_000_000, 0.0), (500_000, 0.01)] {
-        let ours = run(Cc::Ours(Algorithm::Bbr3), buffer_bytes, loss);
+        let ours = run(Cc::Ours(Algorithm::BBR3), buffer_bytes, loss);
         let noqs = run(Cc::NoqBbr3, buffer_bytes, loss);
         assert!(ours > noqs, "{ours} beside {noqs} bytes in 10 s");
     }

@@ -63,7 +63,7 @@ pub(crate) struct Scenario {
 impl Default for Scenario {
     fn default() -> Self {
         Self {
-            cc: Cc::Ours(Algorithm::Bbr3),
+            cc: Cc::Ours(Algorithm::BBR3),
             rate: Rate::from_bits_per_sec(100_000_000),
             rtt: Duration::from_millis(40),
             buffer_bytes: 500_000,

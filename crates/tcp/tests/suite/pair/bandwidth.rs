@@ -8,7 +8,7 @@ use super::Pair;
 /// The sender's controller answers, and an endpoint without the connection says that.
 #[test]
 fn a_sender_answers_whether_it_probes() {
-    let config = Config { algorithm: Algorithm::Bbr3, ..Config::default() };
+    let config = Config { algorithm: Algorithm::BBR3, ..Config::default() };
     let mut pair = Pair::new(4, &config);
     let handles = pair.connect(&config);
     assert!(pair.transfer(handles, 100_000, Duration::from_secs(1)));

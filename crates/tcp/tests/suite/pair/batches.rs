@@ -70,7 +70,7 @@ impl Batches {
 }
 
 fn config() -> Config {
-    Config { ecn: true, accurate_ecn: true, algorithm: Algorithm::Cubic, ..Config::default() }
+    Config { ecn: true, accurate_ecn: true, algorithm: Algorithm::CUBIC, ..Config::default() }
 }
 
 /// RFC 9768 section 3.2.2.5.1: whatever the batches are and whichever packets are marked, the

@@ -30,7 +30,7 @@ fn memory_does_not_grow_with_the_bytes_sent() {
 fn memory_does_not_grow_with_connections_that_were() {
     for asks in [true, false] {
         let config =
-            Config { time_wait: MS.times(100), algorithm: Algorithm::Reno, ..Config::default() };
+            Config { time_wait: MS.times(100), algorithm: Algorithm::RENO, ..Config::default() };
         let mut pair = Pair::new(1000, &config);
         pair.asks = asks;
         let held = [(); 3].map(|()| {
@@ -108,7 +108,7 @@ fn the_memory_of_all_connections_is_bounded() {
     const LIMIT: usize = 400_000;
     const CONNECTIONS: usize = 20;
     const BYTES: usize = 200_000;
-    let config = Config { algorithm: Algorithm::Reno, ..Config::default() };
+    let config = Config { algorithm: Algorithm::RENO, ..Config::default() };
     let mut pair = Pair::new(100, &config);
     pair.ends.iter_mut().for_each(|end| end.set_memory_limit(LIMIT));
     let all = [(); CONNECTIONS].map(|()| pair.connect(&config));

@@ -10,7 +10,7 @@ const FIELDS: [(Ecn, u8); 4] =
     [(Ecn::NotEct, 0b010), (Ecn::Ect1, 0b011), (Ecn::Ect0, 0b100), (Ecn::Ce, 0b110)];
 
 fn capable() -> Config {
-    Config { ecn: true, accurate_ecn: true, algorithm: Algorithm::Reno, ..config() }
+    Config { ecn: true, accurate_ecn: true, algorithm: Algorithm::RENO, ..config() }
 }
 
 fn with(header: Header, flags: u8) -> Header {
@@ -275,7 +275,7 @@ fn a_count_that_may_have_wrapped_is_read_safely() {
             let out = lab.after(50);
             left += out.len();
             if left < 10 {
-                lab.tcp.set_congestion(lab.now, Algorithm::Bbr1);
+                lab.tcp.set_congestion(lab.now, Algorithm::BBR1);
             }
         }
         let before = lab.tcp.info().delivered_ce;

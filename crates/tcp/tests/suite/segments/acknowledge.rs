@@ -7,7 +7,7 @@ use fullpipe_tcp::{Config, State};
 use super::lab::{CLOCK, Lab, MSS, config};
 
 fn reno() -> Config {
-    Config { algorithm: Algorithm::Reno, ..config() }
+    Config { algorithm: Algorithm::RENO, ..config() }
 }
 
 /// Segments leave as soon as they are written.

@@ -7,7 +7,7 @@ use fullpipe_tcp::wire::{Ecn, Header};
 use super::lab::{ISS, Lab, config};
 
 fn capable() -> Config {
-    Config { ecn: true, algorithm: Algorithm::Reno, ..config() }
+    Config { ecn: true, algorithm: Algorithm::RENO, ..config() }
 }
 
 fn marked() -> Lab {
@@ -76,7 +76,7 @@ fn only_new_data_is_capable() {
 /// Section 5: where the algorithm does not answer marks, nothing is marked as capable.
 #[test]
 fn an_algorithm_that_does_not_answer_is_not_capable() {
-    let config = Config { algorithm: Algorithm::Bbr1, ..capable() };
+    let config = Config { algorithm: Algorithm::BBR1, ..capable() };
     let mut lab = Lab::established_with(&config, Header { ece: true, ..Lab::syn() });
     lab.write(1);
     assert_eq!(lab.out().header.ecn, Ecn::NotEct);
@@ -88,7 +88,7 @@ fn an_echo_is_answered_after_a_change_of_the_algorithm() {
     let mut lab = marked();
     lab.fly(8);
     lab.send(Header { ece: true, ..lab.header(0, 8000) }, &[]);
-    lab.tcp.set_congestion(lab.now, Algorithm::Bbr1);
+    lab.tcp.set_congestion(lab.now, Algorithm::BBR1);
     lab.write(2);
     let out = lab.after(50);
     let told = |i: usize| (out[i].header.cwr, out[i].header.ecn);

@@ -46,7 +46,7 @@ fn repair(lab: &mut Lab, mut acked: u32, end: u32) -> BTreeMap<u32, u32> {
 /// segment leaves once more.
 #[test]
 fn a_timeout_repeats_each_segment_once() {
-    for algorithm in [Algorithm::Reno, Algorithm::Bbr3, Algorithm::Cubic] {
+    for algorithm in [Algorithm::RENO, Algorithm::BBR3, Algorithm::CUBIC] {
         let mut lab = lab(algorithm);
         lab.fly(10);
         let copies = repair(&mut lab, 0, 10_000);
@@ -57,7 +57,7 @@ fn a_timeout_repeats_each_segment_once() {
 /// The same with 40 segments, of which some had not left.
 #[test]
 fn a_timeout_of_a_larger_flight_repeats_each_segment_once() {
-    for algorithm in [Algorithm::Reno, Algorithm::Bbr3, Algorithm::Cubic] {
+    for algorithm in [Algorithm::RENO, Algorithm::BBR3, Algorithm::CUBIC] {
         let mut lab = lab(algorithm);
         let mut acked = 0;
         for _ in 0..2 {
@@ -84,7 +84,7 @@ fn a_timeout_of_a_larger_flight_repeats_each_segment_once() {
 /// RFC 6582 section 3.2, step 3: duplicates during a recovery are no loss.
 #[test]
 fn duplicates_in_a_recovery_are_no_loss() {
-    let mut lab = lab(Algorithm::Bbr3);
+    let mut lab = lab(Algorithm::BBR3);
     lab.fly(10);
     lab.after(40);
     for _ in 0..3 {
@@ -110,7 +110,7 @@ fn duplicates_in_a_recovery_are_no_loss() {
 /// RFC 6582 section 3.2, step 2: duplicates that the copies of a recovery made begin none.
 #[test]
 fn duplicates_after_a_recovery_are_its_own() {
-    let mut lab = lab(Algorithm::Reno);
+    let mut lab = lab(Algorithm::RENO);
     lab.fly(10);
     let out = lab.after(1000);
     assert_eq!(lab.ranges(&out)[0], (0, 1000), "a timeout");
@@ -130,7 +130,7 @@ fn duplicates_after_a_recovery_are_its_own() {
 /// window and within the peer's; none follows without another duplicate.
 #[test]
 fn two_duplicates_let_a_segment_leave_each() {
-    let mut lab = lab(Algorithm::Reno);
+    let mut lab = lab(Algorithm::RENO);
     lab.write(30);
     lab.after(95);
     let window = (lab.tcp.info().snd_cwnd / 1000) as u32;
@@ -150,7 +150,7 @@ fn two_duplicates_let_a_segment_leave_each() {
 /// gap an ACK, however many are taken in together. With SACK one ACK tells of all.
 #[test]
 fn segments_out_of_order_that_come_together_have_an_ack_each() {
-    let mut lab = lab(Algorithm::Reno);
+    let mut lab = lab(Algorithm::RENO);
     lab.data(0, &[7; 100]);
     for offset in [200, 300, 500, 100] {
         lab.data(offset, &[7; 100]);
@@ -168,7 +168,7 @@ fn segments_out_of_order_that_come_together_have_an_ack_each() {
 /// Nothing is kept without bound for a peer whose segments come together.
 #[test]
 fn few_acks_wait_to_leave() {
-    let mut lab = lab(Algorithm::Reno);
+    let mut lab = lab(Algorithm::RENO);
     for i in 0..1000 {
         lab.data(200 * i % 60_000 + 100, &[7; 100]);
     }

@@ -9,7 +9,7 @@ use fullpipe_tcp::{Config, Endpoint};
 use super::lab::{CLOCK, ISS, Lab, MS, MSS, config, local, remote};
 
 fn asking() -> Config {
-    Config { receiver_delay: true, algorithm: Algorithm::BbrSwift, quick_acks: 0, ..config() }
+    Config { receiver_delay: true, algorithm: Algorithm::BBR_SWIFT, quick_acks: 0, ..config() }
 }
 
 fn agreeing() -> Header {

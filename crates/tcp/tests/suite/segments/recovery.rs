@@ -14,7 +14,7 @@ fn flight(config: &Config) -> Lab {
 }
 
 fn reno() -> Config {
-    Config { algorithm: Algorithm::Reno, ..config() }
+    Config { algorithm: Algorithm::RENO, ..config() }
 }
 
 /// RFC 8985 section 6.2, step 4: three segments SACKed, and the first is lost at once.
@@ -308,7 +308,7 @@ fn an_undone_timeout_counts_no_flight_of_an_earlier_algorithm() {
     lab.write(8);
     let sent = lab.after(60);
     let echo = sent[0].header.timestamp.expect("a timestamp").value;
-    lab.tcp.set_congestion(lab.now, Algorithm::Bbr3);
+    lab.tcp.set_congestion(lab.now, Algorithm::BBR3);
     lab.after(700);
     assert!(lab.tcp.info().timeouts >= 1);
     let original = Some(Timestamp { value: 600, echo });
@@ -440,7 +440,7 @@ fn an_idle_connection_begins_anew() {
 fn another_algorithm_takes_over() {
     let mut lab = flight(&reno());
     lab.after(40);
-    lab.tcp.set_congestion(lab.now, Algorithm::Bbr3);
+    lab.tcp.set_congestion(lab.now, Algorithm::BBR3);
     assert_eq!(lab.tcp.congestion().state, State::Startup);
     lab.write(4);
     assert!(!lab.after(30).is_empty(), "the new window is open");

@@ -10,7 +10,7 @@ use super::lab::{Lab, config};
 /// more of them than full segments.
 #[test]
 fn the_window_counts_packets() {
-    for algorithm in [Algorithm::Reno, Algorithm::Cubic, Algorithm::Bbr3] {
+    for algorithm in [Algorithm::RENO, Algorithm::CUBIC, Algorithm::BBR3] {
         let mut lab = Lab::established(&Config { algorithm, ..config() });
         let mut packets = 0;
         for _ in 0..100 {

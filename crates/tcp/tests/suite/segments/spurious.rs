@@ -6,7 +6,7 @@ use fullpipe_tcp::Config;
 use super::lab::{Lab, config};
 
 fn reno() -> Config {
-    Config { algorithm: Algorithm::Reno, ..config() }
+    Config { algorithm: Algorithm::RENO, ..config() }
 }
 
 /// RFC 3708 section 3: a DSACK of a segment that was sent once is a duplicate of the network's.

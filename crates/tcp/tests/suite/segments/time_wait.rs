@@ -217,7 +217,7 @@ fn a_port_in_time_wait_may_be_used_again() {
 #[test]
 fn a_client_out_of_ports_takes_one_in_time_wait() {
     const PORTS: usize = 16_384;
-    let config = Config { timestamps: true, algorithm: Algorithm::Reno, ..config() };
+    let config = Config { timestamps: true, algorithm: Algorithm::RENO, ..config() };
     let mut end = Endpoint::new([3; 16], 2 * PORTS);
     let (local, remote) = (SocketAddr::new(client().ip(), 0), server());
     let connect = |end: &mut Endpoint, at| end.connect(at, local, remote, &config);

@@ -7,7 +7,7 @@ use fullpipe_tcp::{Config, State};
 use super::lab::{CLOCK, Lab, MS, config};
 
 fn reno() -> Config {
-    Config { algorithm: Algorithm::Reno, ..config() }
+    Config { algorithm: Algorithm::RENO, ..config() }
 }
 
 /// A connection whose round trip is `rtt` milliseconds, measured with `rounds` times `segments`;
@@ -120,7 +120,7 @@ fn the_timer_leaves_a_copy_a_round_trip() {
 /// The first segment of a burst is lost, once: no timeout comes before its repair can be answered.
 #[test]
 fn one_loss_at_the_head_of_a_burst_is_no_timeout() {
-    for algorithm in [Algorithm::Bbr3, Algorithm::Cubic] {
+    for algorithm in [Algorithm::BBR3, Algorithm::CUBIC] {
         for timestamps in [false, true] {
             for rtt in [100, 190, 250, 300, 600] {
                 let config = Config { algorithm, timestamps, ..config() };

@@ -47,7 +47,7 @@ fn unreadable(controller: &'static str, field: &'static str) -> RunError {
 
 /// A snapshot to fill in, with a model.
 fn template(algorithm: &'static str) -> Snapshot {
-    let ours = Controller::new(Algorithm::Bbr3, Config::new(0), Instant::default());
+    let ours = Controller::new(Algorithm::BBR3, Config::new(0), Instant::default());
     let mut snapshot = ours.snapshot();
     snapshot.algorithm = algorithm;
     snapshot

@@ -27,7 +27,7 @@ fn bulk<S: Stack>() -> Network<Ends<S>> {
     let queue = QueueLimit::Bytes(1 << 20);
     let downlink = PathConfig::from(Link { rate: Some(rate), delay, queue, ..Link::default() });
     let uplink = PathConfig::from(Link { delay, ..Link::default() });
-    let config = SimConfig::new(downlink, uplink, vec![FlowConfig::bulk(Algorithm::Bbr3, 1)]);
+    let config = SimConfig::new(downlink, uplink, vec![FlowConfig::bulk(Algorithm::BBR3, 1)]);
     let identity = Identity::new(SERVER_NAME).expect("an identity");
     let cc = S::control("bbr3".parse().expect("a name")).expect("it has ours");
     let settings = TransportSettings::default();

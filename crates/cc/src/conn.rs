@@ -146,6 +146,7 @@ impl Conn {
     }
 
     /// The pacing rate that [`Self::set_pacing_rate`] sets for `rate`.
+    #[inline]
     pub(crate) fn possible_pacing_rate(&self, rate: Rate) -> Rate {
         rate.max(Rate::from_bytes_per_sec(1)).min(self.max_pacing_rate)
     }
@@ -159,6 +160,12 @@ impl Conn {
         }
         let max_delay = Duration::from_micros(self.max_ack_delay_us.into());
         u64::from(self.ack_threshold).saturating_mul(self.smss).min(bw.bytes_in(max_delay))
+    }
+
+    /// True if the receiver was asked to acknowledge less often.
+    #[inline]
+    pub(crate) const fn has_ack_frequency(&self) -> bool {
+        self.ack_threshold != 0
     }
 
     pub(crate) fn set_ack_frequency(&mut self, ack_frequency: Option<AckFrequency>) {
@@ -473,7 +480,8 @@ impl Conn {
 
     /// The sample of an ACK whose newest packet is `p`; `rtt` is the transport's own, if it has
     /// one.
-    #[inline]
+    // Inlined, so that the sample is made where the algorithm reads it.
+    #[inline(always)]
     pub(crate) fn sample(
         &mut self,
         now: Instant,

@@ -12,17 +12,21 @@ use crate::units::{Gain, Instant, Rate};
 /// BBR.extra_acked, its interval and its filter.
 #[derive(Clone, Debug)]
 pub(super) struct Aggregation<E> {
-    /// BBR.extra_acked.
-    pub(super) extra_acked: u64,
     /// BBR.extra_acked_interval_start and BBR.extra_acked_delivered.
     pub(super) interval_start: Instant,
     pub(super) delivered: u64,
-    filter: E,
+    pub(super) filter: E,
 }
 
 impl<E: ExtraAckedFilter> Aggregation<E> {
     pub(super) fn new(now: Instant) -> Self {
-        Self { extra_acked: 0, interval_start: now, delivered: 0, filter: E::default() }
+        Self { interval_start: now, delivered: 0, filter: E::default() }
+    }
+
+    /// BBR.extra_acked.
+    #[inline]
+    pub(super) fn extra_acked(&self) -> u64 {
+        self.filter.max()
     }
 
     /// An interval begins, with nothing delivered.
@@ -56,19 +60,18 @@ impl<E: ExtraAckedFilter> Aggregation<E> {
     ) {
         let interval = rs.now.since(self.interval_start);
         let mut expected_delivered = bw.bytes_in(interval);
-        let explained = if full_bw_reached && !conn.is_cwnd_limited() {
-            E::MARGIN.of(expected_delivered)
-        } else {
-            expected_delivered
-        };
         // The ACKs fell behind the expected rate: the episode of aggregation is over.
-        if self.delivered <= explained {
+        if self.delivered <= expected_delivered
+            || full_bw_reached
+                && !conn.is_cwnd_limited()
+                && self.delivered <= E::MARGIN.of(expected_delivered)
+        {
             self.begin(rs.now);
             expected_delivered = 0;
         }
         self.delivered += rs.newly_acked;
         let extra = (self.delivered - expected_delivered).min(conn.cwnd);
-        self.extra_acked = self.filter.update(extra, round.count, full_bw_reached);
+        self.filter.update(extra, round.count, full_bw_reached);
     }
 }
 
@@ -80,8 +83,11 @@ pub(crate) trait ExtraAckedFilter: Clone + Debug + Default {
     /// A round begins.
     fn start_round(&mut self, full_bw_reached: bool);
 
-    /// Takes `extra` in at a round; returns the maximum.
-    fn update(&mut self, extra: u64, round: u64, full_bw_reached: bool) -> u64;
+    /// Takes `extra` in at a round.
+    fn update(&mut self, extra: u64, round: u64, full_bw_reached: bool);
+
+    /// The maximum as of the last update.
+    fn max(&self) -> u64;
 }
 
 /// The maximum of BBR.ExtraAckedFilterLen rounds.
@@ -95,10 +101,15 @@ impl ExtraAckedFilter for MaxOfRounds {
     fn start_round(&mut self, _: bool) {}
 
     #[inline]
-    fn update(&mut self, extra: u64, round: u64, full_bw_reached: bool) -> u64 {
+    fn update(&mut self, extra: u64, round: u64, full_bw_reached: bool) {
         // In Startup the bandwidth is not known yet, and much seems extra: remember one round.
         let rounds = if full_bw_reached { EXTRA_ACKED_ROUNDS } else { 1 };
-        self.0.update(extra, round, rounds)
+        self.0.update(extra, round, rounds);
+    }
+
+    #[inline]
+    fn max(&self) -> u64 {
+        self.0.max()
     }
 }
 
@@ -130,8 +141,13 @@ impl ExtraAckedFilter for TwoBuckets {
     }
 
     #[inline]
-    fn update(&mut self, extra: u64, _: u64, _: bool) -> u64 {
-        self.max.update(extra, self.number.into(), 2)
+    fn update(&mut self, extra: u64, _: u64, _: bool) {
+        self.max.update(extra, self.number.into(), 2);
+    }
+
+    #[inline]
+    fn max(&self) -> u64 {
+        self.max.max()
     }
 }
 
@@ -148,7 +164,8 @@ mod tests {
             (1..20)
                 .find(|round| {
                     filter.start_round(full_bw_reached);
-                    filter.update(1, *round, full_bw_reached) < 100
+                    filter.update(1, *round, full_bw_reached);
+                    filter.max() < 100
                 })
                 .expect("forgotten")
         }

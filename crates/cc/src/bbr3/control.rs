@@ -17,10 +17,42 @@ pub(crate) struct Control {
     pub(super) pacing_gain: Gain,
     pub(super) cwnd_gain: Gain,
     pub(super) startup_gains: StartupGains,
+    /// BBR.bdp: BDPMultiple(BBR.bw, 1), as of the newest ACK.
+    pub(super) bdp: u64,
     /// BBR.max_inflight.
     pub(super) max_inflight: u64,
     /// BBR.prior_cwnd.
     pub(super) prior_cwnd: u64,
+    /// The values that made pacing rate, send quantum and max_inflight, if the same ones would make
+    /// them again.
+    made_of: Basis,
+}
+
+/// All that pacing rate, send quantum and max_inflight follow from while a state lasts, but what
+/// changes at the start of a round or with SMSS; and the two of them that others may set.
+///
+/// Most ACKs leave all of it as it is. To compare it takes a third of the instructions of making
+/// the three anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Basis {
+    bw: Rate,
+    min_rtt: Duration,
+    extra_acked: u64,
+    margin: Gain,
+    send_quantum: u32,
+    pacing_rate: Rate,
+}
+
+impl Basis {
+    /// No basis: a margin is never 0.
+    const NONE: Self = Self {
+        bw: Rate::ZERO,
+        min_rtt: Duration::ZERO,
+        extra_acked: 0,
+        margin: Gain::percent(0),
+        send_quantum: 0,
+        pacing_rate: Rate::ZERO,
+    };
 }
 
 impl Control {
@@ -29,9 +61,16 @@ impl Control {
             pacing_gain: Gain::ONE,
             cwnd_gain: Gain::ONE,
             startup_gains,
+            bdp: 0,
             max_inflight,
             prior_cwnd: 0,
+            made_of: Basis::NONE,
         }
+    }
+
+    /// Something has changed that is not in [`Basis`].
+    pub(super) const fn forget_basis(&mut self) {
+        self.made_of = Basis::NONE;
     }
 }
 
@@ -88,9 +127,9 @@ impl<R: Rules> Bbr3<R> {
         R::rounded_up(conn, gain.of(bw.bytes_in(self.rtt.min)))
     }
 
-    /// BBR.bdp: BDPMultiple(BBR.bw, 1).
-    pub(super) fn estimated_bdp(&self, conn: &Conn) -> u64 {
-        self.bdp_multiple(conn, self.bandwidth.bw, Gain::ONE)
+    /// Updates BBR.bdp: BDPMultiple(BBR.bw, 1).
+    pub(super) fn update_bdp(&mut self, conn: &Conn) {
+        self.control.bdp = self.bdp_multiple(conn, self.bandwidth.bw, Gain::ONE);
     }
 
     /// QuantizationBudget(), "Computing BBR.max_inflight", with UpdateOffloadBudget() of
@@ -117,6 +156,7 @@ impl<R: Rules> Bbr3<R> {
     /// UpdateMaxInflight(), "Computing BBR.max_inflight".
     #[inline]
     pub(super) fn update_max_inflight(&mut self, conn: &Conn) {
+        self.update_bdp(conn);
         let bdp = |gain| self.bdp_multiple(conn, self.bandwidth.bw, gain);
         let cap = match self.state {
             State::ProbeBwCruise => self.rules.amendments().cruise_inflight(conn.smss, bdp),
@@ -126,6 +166,36 @@ impl<R: Rules> Bbr3<R> {
             .saturating_add(R::extra_acked(self, conn))
             .saturating_add(self.rules.volume_at_receiver(self.bandwidth.bw));
         self.control.max_inflight = self.quantization_budget(conn, cap);
+    }
+
+    #[inline]
+    fn basis(&self, conn: &Conn) -> Basis {
+        Basis {
+            bw: self.bandwidth.bw,
+            min_rtt: self.rtt.min,
+            extra_acked: self.aggregation.extra_acked(),
+            margin: self.rules.pacing_margin(&self.view(conn)),
+            send_quantum: conn.send_quantum as u32,
+            pacing_rate: conn.pacing_rate,
+        }
+    }
+
+    /// SetPacingRate(), SetSendQuantum() and UpdateMaxInflight(), where they may have another
+    /// result than before. Until the pipe was full once the rate does not follow the model
+    /// downwards; at the start of a round the rules may take other views than before.
+    #[inline]
+    pub(super) fn follow_model(&mut self, conn: &mut Conn) {
+        let has_basis = R::FOLLOWS_BASIS
+            && self.full_pipe.reached
+            && !self.round.start
+            && !conn.has_ack_frequency();
+        if has_basis && self.control.made_of == self.basis(conn) {
+            return;
+        }
+        self.set_pacing_rate(conn);
+        self.set_send_quantum(conn);
+        self.update_max_inflight(conn);
+        self.control.made_of = if has_basis { self.basis(conn) } else { Basis::NONE };
     }
 
     /// SaveCwnd(), "Modulating cwnd in Loss Recovery".
@@ -142,10 +212,10 @@ impl<R: Rules> Bbr3<R> {
         conn.cwnd = conn.cwnd.max(self.control.prior_cwnd);
     }
 
-    /// SetCwnd(), "cwnd Adjustment Mechanism"; bounds of the rules come last.
+    /// SetCwnd() without UpdateMaxInflight(), "cwnd Adjustment Mechanism"; bounds of the rules come
+    /// last.
     #[inline]
     pub(super) fn set_cwnd(&mut self, conn: &mut Conn, rs: &RateSample) {
-        self.update_max_inflight(conn);
         let (rules, view) = self.rules_and_view(conn);
         rules.marks_mut().follow_queue(&view, rs);
         self.grow_cwnd(conn, rs);
@@ -191,3 +261,6 @@ impl<R: Rules> Bbr3<R> {
         conn.cwnd = conn.cwnd.min(cap);
     }
 }
+
+#[cfg(test)]
+mod tests;

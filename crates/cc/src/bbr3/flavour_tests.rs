@@ -1,6 +1,7 @@
 //! The differences between Linux's flavour and the draft's: each by itself, both flavours in
 //! the same situation; then the response to ECN, also over a link that marks.
 
+use super::aggregation::ExtraAckedFilter as _;
 use super::*;
 use crate::Algorithm;
 use crate::algo::Marks;
@@ -23,6 +24,7 @@ pub(super) fn cruising<R: Rules>(config: &Config) -> (Bbr3<R>, Conn) {
     bbr.full_pipe.now = true;
     bbr.probe.time = Instant::MAX;
     bbr.enter(State::ProbeBwCruise);
+    bbr.update_bdp(&conn);
     (conn.cwnd, conn.inflight) = (2 * BDP, 2 * BDP);
     // No ACK here begins a round unless a test says so.
     (bbr.round.next_delivered, bbr.loss_round.delivered) = (u64::MAX, u64::MAX);
@@ -275,14 +277,14 @@ fn linux_remembers_aggregation_in_two_buckets_of_five_rounds() {
         };
         (0..phase).for_each(|_| ack(&mut bbr, 0));
         ack(&mut bbr, BDP);
-        let large = bbr.aggregation.extra_acked;
+        let large = bbr.aggregation.extra_acked();
         assert!(large >= BDP);
         // The ACKs fall behind: from here on nothing is extra.
         (1..=20)
             .find(|_| {
                 bbr.aggregation.delivered = 0;
                 ack(&mut bbr, 0);
-                bbr.aggregation.extra_acked < large
+                bbr.aggregation.extra_acked() < large
             })
             .expect("forgotten")
     }
@@ -295,7 +297,7 @@ fn linux_remembers_aggregation_in_two_buckets_of_five_rounds() {
 fn linux_takes_no_more_than_100_ms_of_data_for_aggregation() {
     fn beside_two_bdp<R: Rules>() -> u64 {
         let (mut bbr, mut conn) = plain::<R>();
-        bbr.aggregation.extra_acked = 10 * BDP;
+        bbr.aggregation.filter.update(10 * BDP, bbr.round.count, true);
         make_control_parameters(&mut bbr, &mut conn);
         bbr.control.max_inflight - 2 * BDP
     }

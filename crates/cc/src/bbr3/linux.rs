@@ -192,7 +192,7 @@ impl<A: Amend> Rules for Linux<A> {
     #[inline]
     fn extra_acked(bbr: &Bbr3<Self>, conn: &Conn) -> u64 {
         let most = Self::rounded_down(conn, bbr.bandwidth.bw.bytes_in(EXTRA_ACKED_TIME));
-        Self::rounded_up(conn, bbr.aggregation.extra_acked).min(most)
+        Self::rounded_up(conn, bbr.aggregation.extra_acked()).min(most)
     }
 
     /// ProbeRTT comes all the same.

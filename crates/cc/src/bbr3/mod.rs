@@ -177,6 +177,7 @@ impl<R: Rules> Bbr3<R> {
         if bbr.rules.marks().is_there() {
             conn.marks = MarksAre::NoLosses;
         }
+        bbr.update_bdp(conn);
         bbr.init_pacing_rate(conn);
         bbr.enter_startup();
         bbr
@@ -203,6 +204,7 @@ impl<R: Rules> Bbr3<R> {
             _ => (Gain::ONE, DEFAULT_CWND_GAIN),
         };
         self.state = state;
+        self.control.forget_basis();
     }
 
     /// The model, to be read.
@@ -260,8 +262,7 @@ impl<R: Rules> Bbr3<R> {
     /// UpdateControlParameters(), section "Per-ACK Steps".
     #[inline]
     fn update_control_parameters(&mut self, conn: &mut Conn, rs: &RateSample) {
-        self.set_pacing_rate(conn);
-        self.set_send_quantum(conn);
+        self.follow_model(conn);
         self.set_cwnd(conn, rs);
     }
 }
@@ -333,6 +334,8 @@ impl<R: Rules> CongestionControl for Bbr3<R> {
     }
 
     fn on_mtu_update(&mut self, conn: &mut Conn) {
+        self.control.forget_basis();
+        self.update_bdp(conn);
         if self.rtt.is_measured {
             self.keep_least_pacing_rate(conn);
         } else {
@@ -358,7 +361,7 @@ impl<R: Rules> CongestionControl for Bbr3<R> {
             inflight_longterm: volume(self.bounds.inflight_longterm),
             min_rtt: time(self.rtt.min),
             bdp: self.bdp_multiple(conn, self.bandwidth.bw, Gain::ONE),
-            extra_acked: self.aggregation.extra_acked,
+            extra_acked: self.aggregation.extra_acked(),
             max_inflight: self.control.max_inflight,
             pacing_gain: self.control.pacing_gain,
             cwnd_gain: self.control.cwnd_gain,

@@ -433,7 +433,7 @@ impl Model<Bbr3<Draft>> for Plain {
         assert_eq!(conn.sampler.is_app_limited(), expected.sampler.is_app_limited());
         assert_eq!(conn.was_application_limited, expected.was_application_limited);
         self.probe.agrees(real);
-        assert_eq!(real.aggregation.extra_acked, self.extra_acked);
+        assert_eq!(real.aggregation.extra_acked(), self.extra_acked);
         let mut expected = expected.clone();
         if let Some(rs) = self.sample.take() {
             if !self.has_seen_rtt && expected.srtt().is_some() {

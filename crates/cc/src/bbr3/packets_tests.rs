@@ -156,7 +156,7 @@ fn linux_measures_aggregation_by_the_newest_bandwidth() {
         let now = Instant::default() + MS.times(40);
         let rs = RateSample { now, ..sample(Rate::from_bytes_per_sec(2_000 * SMSS)) };
         bbr.on_ack(&mut conn, &rs);
-        bbr.aggregation.extra_acked / SMSS
+        bbr.aggregation.extra_acked() / SMSS
     }
     assert_eq!(extra::<Draft>(), 2);
     assert_eq!(extra::<Linux>(), 1, "a new episode begins with this packet");

@@ -141,7 +141,7 @@ impl<R: Rules> Bbr3<R> {
             self.probe.prev_precautionary = true;
             return true;
         }
-        let bdp = self.estimated_bdp(conn);
+        let bdp = self.control.bdp;
         let (rules, view) = self.rules_and_view(conn);
         if rules.amendments_mut().ends_up(&view, rs, bdp) {
             return true;
@@ -202,7 +202,7 @@ impl<R: Rules> Bbr3<R> {
 
     /// TargetInflight(): the estimated BDP, unless congestion cut C.cwnd.
     fn target_inflight(&self, conn: &Conn) -> u64 {
-        R::target(self, conn, self.estimated_bdp(conn)).min(conn.cwnd)
+        R::target(self, conn, self.control.bdp).min(conn.cwnd)
     }
 
     /// InflightWithHeadroom(): leaves a share of the long-term bound to other flows.

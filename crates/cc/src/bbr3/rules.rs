@@ -44,6 +44,10 @@ pub(crate) trait Rules: Clone + Debug + Sized {
     /// BBR.Headroom: the share of the long-term bound that is left to others.
     const HEADROOM: Gain = Gain::percent(15);
 
+    /// True if pacing rate, quantum and max_inflight follow from `control::Basis` between the starts
+    /// of rounds.
+    const FOLLOWS_BASIS: bool = true;
+
     /// The filter of the maximum of extra_acked.
     type ExtraAcked: ExtraAckedFilter;
     /// The response to marks.
@@ -209,7 +213,7 @@ pub(crate) trait Rules: Clone + Debug + Sized {
     /// The part of the window that is for aggregation.
     #[inline]
     fn extra_acked(bbr: &Bbr3<Self>, _: &Conn) -> u64 {
-        bbr.aggregation.extra_acked
+        bbr.aggregation.extra_acked()
     }
 
     /// Bytes in flight that are not in the network.

@@ -298,6 +298,8 @@ fn nanos(time: Duration) -> u32 {
 
 impl Rules for Swift {
     const NAME: &'static str = "bbr-swift";
+    /// Each delay moves the law's bounds.
+    const FOLLOWS_BASIS: bool = false;
     type ExtraAcked = MaxOfRounds;
     type Marks = ();
     type Amendments = ();

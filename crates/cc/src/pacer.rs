@@ -118,7 +118,6 @@ impl Pacer {
     /// Paces at `rate` from now on. Credit earned so far stays, up to the new depth.
     #[inline]
     pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate, quantum: u64, limits: BurstLimits) {
-        let rate = rate.max(Rate::from_bytes_per_sec(1));
         // The depth follows from the three, and the credit is within it.
         let is_same = rate == self.rate && quantum == u64::from(self.quantum);
         if !is_same || limits.exact() != self.exact {
@@ -127,6 +126,7 @@ impl Pacer {
     }
 
     fn change_rate(&mut self, now: Instant, rate: Rate, quantum: u64, limits: BurstLimits) {
+        let rate = rate.max(Rate::from_bytes_per_sec(1));
         if rate != self.rate {
             self.refill(now);
             self.rate = rate;

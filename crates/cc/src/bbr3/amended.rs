@@ -127,6 +127,7 @@ impl Amended {
     }
 
     /// CRUISE has no queue that the pacing margin would drain.
+    #[inline(always)]
     fn is_without_margin(&self, view: &View<'_>) -> bool {
         self.acts(Amendment::MarginWithQueue)
             && is_short(self.least_rtt, view.conn.sampler.min_rtt())
@@ -293,7 +294,7 @@ impl Amend for Amended {
 
     /// Notes the RTT where an amendment asks for it later. ProbeRTT comes only when needed: a short
     /// one is what it would find.
-    #[inline]
+    #[inline(always)]
     fn note_rtt(&mut self, view: &View<'_>, rs: &RateSample) -> bool {
         let min_rtt = view.rtt.min;
         // A single long RTT may be a delayed ACK.

@@ -182,13 +182,10 @@ impl<R: Rules> Bbr3<R> {
 
     /// SetPacingRate(), SetSendQuantum() and UpdateMaxInflight(), where they may have another
     /// result than before. Until the pipe was full once the rate does not follow the model
-    /// downwards; at the start of a round the rules may take other views than before.
+    /// downwards.
     #[inline]
     pub(super) fn follow_model(&mut self, conn: &mut Conn) {
-        let has_basis = R::FOLLOWS_BASIS
-            && self.full_pipe.reached
-            && !self.round.start
-            && !conn.has_ack_frequency();
+        let has_basis = R::FOLLOWS_BASIS && self.full_pipe.reached && !conn.has_ack_frequency();
         if has_basis && self.control.made_of == self.basis(conn) {
             return;
         }

@@ -20,6 +20,7 @@ impl<R: Rules> Bbr3<R> {
 
     #[cold]
     fn begin_round(&mut self, conn: &Conn) {
+        self.control.forget_basis();
         self.probe.rounds_since_up = self.probe.rounds_since_up.saturating_add(1);
         self.full_pipe.awaits_sample = true;
         self.aggregation.start_round(self.full_pipe.reached);

@@ -194,10 +194,13 @@ impl<R: Rules> Bbr3<R> {
     fn is_reno_coexistence_probe_time(&self, conn: &Conn) -> bool {
         // "rounds >= target / smss" without the division, which every ACK would pay.
         let rounds = u64::from(self.probe.rounds_since_up);
+        let volume = (rounds + 1) * conn.smss;
+        // The target is no less than the smaller one of both, which is at hand.
         rounds >= RENO_ROUNDS
             || (rounds >= 1
                 && self.rules.probes_by_bdp()
-                && self.target_inflight(conn) < (rounds + 1) * conn.smss)
+                && self.control.bdp.min(conn.cwnd) < volume
+                && self.target_inflight(conn) < volume)
     }
 
     /// TargetInflight(): the estimated BDP, unless congestion cut C.cwnd.
@@ -297,8 +300,9 @@ impl<R: Rules> Bbr3<R> {
     /// at, the departure of one packet. Without selective ACKs one loss a round trip is all that
     /// can be seen.
     pub(super) fn is_inflight_too_high(&self, conn: &Conn, lost: u64, tx_in_flight: u64) -> bool {
-        lost > self.loss_thresh(conn, tx_in_flight).of(tx_in_flight)
-            || (lost > 0 && !conn.has_selective_acks)
+        lost > 0
+            && (!conn.has_selective_acks
+                || lost > self.loss_thresh(conn, tx_in_flight).of(tx_in_flight))
     }
 
     /// BBR.LossThresh for so many bytes in flight.

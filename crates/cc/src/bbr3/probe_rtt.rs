@@ -1,6 +1,7 @@
 //! ProbeRTT and the restart from idle: the moments in which the queue is known to be empty.
 //! Sections "ProbeRTT" and "Restarting From Idle".
 
+use super::min_rtt::is_short;
 use super::params::{PROBE_RTT_CWND_GAIN, PROBE_RTT_DURATION};
 use super::{AckPhase, Amend, Bbr3, Rules};
 use crate::conn::Conn;
@@ -38,6 +39,15 @@ impl<R: Rules> Bbr3<R> {
         if rs.delivered > 0 {
             self.probe_rtt.idle_restart = false;
         }
+    }
+
+    /// True if an application-limited sample says what ProbeRTT would find.
+    #[cold]
+    pub(super) fn shows_no_queue(&self, rs: &RateSample) -> bool {
+        let may_leave_out = self.is_in_a_probe_bw_state()
+            || self.state == State::Startup
+                && self.rules.amendments().may_leave_out_first_probe_rtt();
+        may_leave_out && is_short(rs.rtt, self.rtt.min)
     }
 
     /// EnterProbeRTT(), "ProbeRTT Logic", with what CheckProbeRTT() does beside it.

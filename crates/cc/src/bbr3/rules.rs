@@ -10,7 +10,6 @@ use super::bounds::Bounds;
 use super::full_pipe::FullPipe;
 use super::loss_round::LossRound;
 use super::mark_response::MarkResponse;
-use super::min_rtt::is_short;
 use super::params::{DEFAULT_CWND_GAIN, MIN_PIPE_PACKETS, PACING_MARGIN, QUANTUM_TIME};
 use super::round::Round;
 use crate::algo::Marks;
@@ -18,7 +17,7 @@ use crate::config::Config;
 use crate::conn::Conn;
 use crate::options::{FlavourOptions, StartupGains};
 use crate::sampler::{PacketState, RateSample};
-use crate::snapshot::State;
+
 use crate::units::{Duration, Gain, Instant, Rate};
 
 /// The rules of a flavour, and what it keeps for them.
@@ -128,7 +127,7 @@ pub(crate) trait Rules: Clone + Debug + Sized {
         bounds.inflight_longterm
     }
 
-    /// The volume that TargetInflight() aims at, of the estimated BDP.
+    /// The volume that TargetInflight() aims at, of the estimated BDP, and no less than that.
     #[inline]
     fn target(_: &Bbr3<Self>, _: &Conn, bdp: u64) -> u64 {
         bdp
@@ -232,12 +231,7 @@ pub(crate) trait Rules: Clone + Debug + Sized {
     /// In Startup the draft's test 20 wants a ProbeRTT.
     #[inline]
     fn is_probe_rtt_needless(bbr: &Bbr3<Self>, conn: &Conn, rs: &RateSample) -> bool {
-        rs.is_app_limited
-            && conn.was_application_limited
-            && (bbr.is_in_a_probe_bw_state()
-                || bbr.state == State::Startup
-                    && bbr.rules.amendments().may_leave_out_first_probe_rtt())
-            && is_short(rs.rtt, bbr.rtt.min)
+        rs.is_app_limited && conn.was_application_limited && bbr.shows_no_queue(rs)
     }
 
     /// ProbeRTT cuts a probe short, or comes before the probe's last samples do.

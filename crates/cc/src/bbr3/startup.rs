@@ -15,8 +15,16 @@ impl<R: Rules> Bbr3<R> {
     }
 
     /// CheckStartupDone(), "Startup Dynamics". Its losses were looked at before.
+    #[inline]
     pub(super) fn check_startup_done(&mut self) {
-        if self.state == State::Startup && self.full_pipe.reached {
+        if self.state == State::Startup {
+            self.end_full_startup();
+        }
+    }
+
+    #[cold]
+    fn end_full_startup(&mut self) {
+        if self.full_pipe.reached {
             self.enter_drain();
         }
     }
@@ -102,7 +110,6 @@ impl<R: Rules> Bbr3<R> {
     }
 
     /// EnterDrain(), "Drain".
-    #[cold]
     fn enter_drain(&mut self) {
         R::begin_drain(self);
         self.enter(State::Drain);

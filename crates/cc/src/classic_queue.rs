@@ -199,7 +199,7 @@ mod tests {
     /// An ACK at `now` whose round trip is `rtt`.
     fn ack(rtt: Duration, now: Duration) -> RateSample {
         let mut conn = conn_of_100_packets();
-        let packet = conn.sampler.on_sent(Instant::default(), 1_200, false, 1_200);
+        let packet = conn.sampler.on_sent(Instant::default(), 1_200, 1_200);
         let now = Instant::default() + now;
         RateSample { rtt, now, ..conn.sample(now, &packet, None) }
     }

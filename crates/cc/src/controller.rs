@@ -164,12 +164,11 @@ impl Controller {
             return SendDecision::CwndLimited;
         }
         self.pacer.note_arrival(now, || burst_limits(&self.conn));
-        let credit = self.pacer.available(now, self.conn.smss);
-        if credit == 0 {
+        let Some(credit) = self.pacer.available(now, self.conn.smss) else {
             let at = self.pacer.ready_at(self.conn.smss);
             self.pacer.expect(at);
             return SendDecision::At(at);
-        }
+        };
         let room = self.conn.cwnd - self.conn.inflight;
         let quantum = credit.min(self.conn.send_quantum).min(room).max(self.conn.smss);
         SendDecision::Now { quantum }
@@ -225,16 +224,16 @@ impl Controller {
         // C.app_limited, too: a flow that the receiver's window stopped until nothing was in flight
         // had data all the time, and goes on in its state. Its samples begin anew, so that the
         // pause is in none of them.
-        let idle = self.conn.is_idle();
-        if idle {
+        if self.conn.is_idle() {
             self.go_on_after_pause(now);
+            self.conn.sampler.begin_flight(now);
         }
         self.conn.inflight += bytes;
         self.pacer.on_sent(now, bytes);
         if self.conn.is_window_full() {
             self.conn.mark_cwnd_limited();
         }
-        self.conn.sampler.on_sent(now, bytes, idle, self.conn.inflight)
+        self.conn.sampler.on_sent(now, bytes, self.conn.inflight)
     }
 
     /// Opens the batch of one ACK, or of one firing of the loss timer.

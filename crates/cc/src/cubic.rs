@@ -322,7 +322,7 @@ mod tests {
         let rtt = Duration::from_millis(500);
         let mut now = Instant::default();
         for _ in 0..=20 {
-            let packet = conn.sampler.on_sent(now, SMSS, false, conn.cwnd);
+            let packet = conn.sampler.on_sent(now, SMSS, conn.cwnd);
             conn.inflight = conn.cwnd;
             conn.mark_cwnd_limited();
             now += rtt;
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!((conn.cwnd, cubic.slow_start.ssthresh()), (2 * SMSS, 700 * SMSS));
         // Slow start to the threshold, then the first ACK of congestion avoidance.
         conn.cwnd = 700 * SMSS;
-        let packet = conn.sampler.on_sent(Instant::default(), SMSS, false, conn.cwnd);
+        let packet = conn.sampler.on_sent(Instant::default(), SMSS, conn.cwnd);
         conn.inflight = conn.cwnd;
         conn.mark_cwnd_limited();
         let mut rs = conn.sample(Instant::default(), &packet, None);
@@ -428,7 +428,7 @@ mod tests {
                 w_max: 2_000 * SMSS,
                 ..Cubic::new(&mut conn, Instant::default(), &Config::new(1), CubicOptions::new())
             };
-            let packet = conn.sampler.on_sent(start, SMSS, false, SMSS);
+            let packet = conn.sampler.on_sent(start, SMSS, SMSS);
             let rs = conn.sample(start, &packet, None);
             cubic.avoid_congestion(&mut conn, &rs, 1);
             let later = RateSample { now: start + Duration::from_secs(2), ..rs };

@@ -194,7 +194,7 @@ mod tests {
 
         fn round(&mut self, rtt: Duration, acks: u32) {
             let packets: std::vec::Vec<_> = (0..acks)
-                .map(|_| self.conn.sampler.on_sent(Instant::default(), SMSS, false, SMSS))
+                .map(|_| self.conn.sampler.on_sent(Instant::default(), SMSS, SMSS))
                 .collect();
             for p in &packets {
                 self.conn.sampler.count_delivered(SMSS);

@@ -236,13 +236,13 @@ impl Pacer {
         }
     }
 
-    /// Bytes that may leave now; zero when not even `packet` bytes may.
+    /// The credit in bytes, if `packet` bytes may leave now. A packet larger than the bucket leaves
+    /// when the bucket is full.
     #[inline]
-    pub(crate) fn available(&mut self, now: Instant, packet: u64) -> u64 {
+    pub(crate) fn available(&mut self, now: Instant, packet: u64) -> Option<u64> {
         self.refill(now);
         let credit = self.credit.max(0) as u64;
-        // A packet larger than the bucket leaves when the bucket is full.
-        if credit >= packet.min(self.depth) { credit.max(packet) } else { 0 }
+        (credit >= packet.min(self.depth)).then_some(credit)
     }
 
     /// The time at which the credit will reach `packet` bytes, as of the newest call of
@@ -290,7 +290,7 @@ mod tests {
         let mut pacer = new(start, rate);
         let (mut now, mut sent, mut n) = (start, 0, 0);
         while now.since(start) < span {
-            while pacer.available(now, PACKET) >= PACKET {
+            while pacer.available(now, PACKET).is_some() {
                 pacer.on_sent(now, PACKET);
                 sent += PACKET;
             }
@@ -321,7 +321,7 @@ mod tests {
         while now.since(start) < Duration::from_secs(2) {
             pacer.note_arrival(now, || limits);
             let before = sent;
-            while pacer.available(now, PACKET) >= PACKET {
+            while pacer.available(now, PACKET).is_some() {
                 pacer.on_sent(now, PACKET);
                 sent += PACKET;
             }
@@ -389,7 +389,7 @@ mod tests {
                 };
                 end = now + span;
                 while now < end {
-                    while now < end && pacer.available(now, PACKET) >= PACKET {
+                    while now < end && pacer.available(now, PACKET).is_some() {
                         pacer.on_sent(now, PACKET);
                         *sent += PACKET;
                     }
@@ -459,7 +459,7 @@ mod tests {
         let mut pacer = new(start, Rate::from_bytes_per_sec(1_000_000));
         let burst = pacer.burst_bound();
         let mut sent = 0;
-        while pacer.available(start, 40) >= 40 && sent < 10 * burst {
+        while pacer.available(start, 40).is_some() && sent < 10 * burst {
             pacer.on_sent(start, 40);
             sent += 40;
         }
@@ -481,7 +481,7 @@ mod tests {
             for (gap, bytes) in steps {
                 now += Duration::from_nanos(gap);
                 let packet = bytes.min(bound);
-                if pacer.available(now, packet) >= packet {
+                if pacer.available(now, packet).is_some() {
                     pacer.on_sent(now, packet);
                     log.push((now, packet));
                 }

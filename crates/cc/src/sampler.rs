@@ -346,19 +346,16 @@ impl Sampler {
         self.app_limited = self.delivered.saturating_add(inflight).clamp(1, NOT_LIMITED - 1);
     }
 
-    /// OnPacketSent(). `idle`: nothing was unacknowledged before this packet. `inflight`: with it.
+    /// The part of OnPacketSent() where nothing was unacknowledged before.
+    pub(crate) const fn begin_flight(&mut self, now: Instant) {
+        self.first_send_time = now;
+        self.delivered_time = now;
+    }
+
+    /// OnPacketSent(), after [`Self::begin_flight`] where that is due. `inflight` is with this
+    /// packet.
     #[inline]
-    pub(crate) fn on_sent(
-        &mut self,
-        now: Instant,
-        size: u64,
-        idle: bool,
-        inflight: u64,
-    ) -> PacketState {
-        if idle {
-            self.first_send_time = now;
-            self.delivered_time = now;
-        }
+    pub(crate) fn on_sent(&mut self, now: Instant, size: u64, inflight: u64) -> PacketState {
         let index = self.next_index;
         self.next_index = index.wrapping_add(1);
         PacketState {

@@ -297,7 +297,7 @@ fn sampled() -> (Conn, Bbr1, RateSample) {
     let (config, now) = (Config::new(1), Instant::default());
     let mut conn = Conn::new(&config, now);
     let bbr = Bbr1::new(&mut conn, now, &config, Bbr1Options::new());
-    let packet = conn.sampler.on_sent(now, SMSS, false, 0);
+    let packet = conn.sampler.on_sent(now, SMSS, 0);
     conn.sampler.count_delivered(SMSS);
     let rs = conn.sample(now + MS, &packet, None);
     let rs = RateSample { newly_acked: SMSS, delivery_rate: Rate::MAX, ..rs };

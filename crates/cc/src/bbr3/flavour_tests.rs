@@ -148,7 +148,7 @@ fn linux_counts_the_reports_that_bring_losses_and_not_the_ranges() {
         (bbr.full_pipe.reached, bbr.full_pipe.now) = (false, false);
         let now = Instant::default();
         let sent: [PacketState; 24] =
-            core::array::from_fn(|_| conn.sampler.on_sent(now, SMSS, false, BDP));
+            core::array::from_fn(|_| conn.sampler.on_sent(now, SMSS, BDP));
         for report in reports {
             report.iter().for_each(|i| bbr.on_packet_lost(&conn, &sent[*i]));
             let congestion = Congestion { now, new_episode: false, has_losses: true, marks: None };

@@ -85,7 +85,7 @@ fn linux_rounds_the_budget_for_losses_up() {
             .map(|_| {
                 conn.inflight += SMSS;
                 let inflight = conn.inflight;
-                conn.sampler.on_sent(Instant::default(), SMSS, false, inflight)
+                conn.sampler.on_sent(Instant::default(), SMSS, inflight)
             })
             .collect();
         for packet in &packets[packets.len() - lost as usize..] {

@@ -9,7 +9,7 @@ fn conn() -> Conn {
 
 /// An ACK of `newly_acked` bytes that met a flight of `prior_inflight` bytes.
 fn ack(conn: &mut Conn, newly_acked: u64, prior_inflight: u64) -> RateSample {
-    let packet = conn.sampler.on_sent(Instant::default(), SMSS, false, 0);
+    let packet = conn.sampler.on_sent(Instant::default(), SMSS, 0);
     conn.sampler.count_delivered(newly_acked);
     let sample = conn.sample(Instant::default() + MS, &packet, None);
     RateSample { newly_acked, prior_inflight, ..sample }
@@ -51,7 +51,7 @@ fn the_smoothed_round_trip_is_that_of_the_formula() {
     let mut conn = conn();
     let mut expected = None;
     for ms in [40, 80, 20, 400, 1] {
-        let packet = conn.sampler.on_sent(Instant::default(), SMSS, false, SMSS);
+        let packet = conn.sampler.on_sent(Instant::default(), SMSS, SMSS);
         _ = conn.sample(Instant::default() + MS.times(ms), &packet, None);
         let ms = ms as f64;
         let srtt = expected.map_or(ms, |srtt: f64| 0.875 * srtt + 0.125 * ms);

@@ -33,7 +33,7 @@ impl Flow {
     fn round(&mut self, rtt: Duration, gap: Duration) {
         let window = self.conn.cwnd / SMSS;
         let packets: std::vec::Vec<_> = (0..window)
-            .map(|_| self.conn.sampler.on_sent(self.now, SMSS, false, self.conn.cwnd))
+            .map(|_| self.conn.sampler.on_sent(self.now, SMSS, self.conn.cwnd))
             .collect();
         self.conn.inflight = self.conn.cwnd;
         self.conn.mark_cwnd_limited();

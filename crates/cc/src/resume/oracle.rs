@@ -271,7 +271,7 @@ impl Real {
         };
         conn.inflight = bound.saturating_add_signed(b.inflight.1);
         for _ in 0..b.sent {
-            self.packets.push(conn.sampler.on_sent(self.now, SMSS, false, conn.inflight));
+            self.packets.push(conn.sampler.on_sent(self.now, SMSS, conn.inflight));
         }
         self.now = match b.time {
             Ok(ns) => {
@@ -363,7 +363,7 @@ fn resume(seed: u64) {
         jump_rate: 0.0,
         last_own: conn.cwnd,
     };
-    let packets = (0..10).map(|_| conn.sampler.on_sent(START, SMSS, false, 0)).collect();
+    let packets = (0..10).map(|_| conn.sampler.on_sent(START, SMSS, 0)).collect();
     let mut real = Real { conn, resume, packets, now: START };
     while real.live(&mut model, &Batch::drawn(next())) && real.packets.len() < 300 {}
 }

@@ -34,7 +34,7 @@ fn flow(rtt_us: f64) -> (Conn, Bbr3<DraftSwift>, RateSample) {
     bbr.control.max_inflight = 1 << 40;
     bbr.full_pipe.reached = true;
     bbr.state = State::ProbeBwCruise;
-    let packet = conn.sampler.on_sent(now, SMSS, false, 10 * SMSS);
+    let packet = conn.sampler.on_sent(now, SMSS, 10 * SMSS);
     conn.sampler.count_delivered(SMSS);
     let mut rs = conn.sample(now + micros(rtt_us), &packet, None);
     rs.newly_acked = SMSS;

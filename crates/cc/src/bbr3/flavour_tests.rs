@@ -187,7 +187,7 @@ fn linux_takes_the_window_before_a_timeout_for_the_short_term_bound() {
 /// A timeout begins the search for a plateau anew, and its losses do not end Startup.
 #[test]
 fn a_timeout_forgets_the_baseline_of_the_full_pipe_estimate() {
-    fn after<R: Rules>() -> (Rate, u32, bool, u32) {
+    fn after<R: Rules>() -> (Rate, u32, bool, u16) {
         let (mut bbr, mut conn) = plain::<R>();
         bbr.enter(State::Startup);
         (bbr.full_pipe.reached, bbr.full_pipe.now) = (false, false);

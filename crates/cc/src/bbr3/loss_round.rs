@@ -18,7 +18,7 @@ pub(crate) struct LossRound {
     /// BBR.is_loss_in_round.
     pub(super) has_loss: bool,
     /// Discontiguous ranges that were lost (Linux's loss_events_in_round: reports of losses).
-    pub(super) events: u32,
+    pub(super) events: u16,
     /// The last packet of the last range.
     last_lost: Option<PacketIndex>,
     /// The losses of the batch at hand crossed the threshold there.

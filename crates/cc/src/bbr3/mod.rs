@@ -381,7 +381,7 @@ impl<R: Rules> CongestionControl for Bbr3<R> {
             drain_start_round: self.full_pipe.drain_start_round,
             bw_latest: self.loss_round.bw_latest,
             inflight_latest: self.loss_round.inflight_latest,
-            bw_probe_up_rounds: self.probe.up_rounds,
+            bw_probe_up_rounds: self.probe.up_rounds.into(),
             probe_up_acked_per_inc: volume(self.probe.up_acked_per_inc),
             undo_state: self.undo.state,
             undo_bw_shortterm: rate(self.undo.bounds.bw_shortterm),

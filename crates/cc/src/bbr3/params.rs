@@ -17,7 +17,7 @@ pub(super) const PACING_MARGIN: Gain = Gain::percent(99);
 /// BBR.MinPipeCwnd in SMSS: two packets on the way there and the ACKs of two on the way back.
 pub(super) const MIN_PIPE_PACKETS: u64 = 4;
 /// BBRStartupFullLossCnt: this many separate losses in a round are no accident.
-pub(super) const STARTUP_FULL_LOSS_COUNT: u32 = 6;
+pub(super) const STARTUP_FULL_LOSS_COUNT: u16 = 6;
 
 /// Growth that says that the pipe is not full yet.
 pub(super) const FULL_BW_GROWTH: Gain = Gain::percent(125);
@@ -43,7 +43,7 @@ pub(super) const PROBE_WAIT_RANDOM: Duration = Duration::from_secs(1);
 /// The most rounds between probes: Reno's own time scale on common paths.
 pub(super) const RENO_ROUNDS: u64 = 63;
 /// The cap on the doubling of inflight_longterm's growth.
-pub(super) const MAX_PROBE_UP_ROUNDS: u32 = 30;
+pub(super) const MAX_PROBE_UP_ROUNDS: u8 = 30;
 
 /// C.send_quantum in time at the pacing rate.
 pub(super) const QUANTUM_TIME: Duration = Duration::from_millis(1);

@@ -32,11 +32,11 @@ pub(super) struct Probe {
     pub(super) prev_too_high: bool,
     pub(super) prev_precautionary: bool,
     /// BBR.bw_probe_up_rounds, BBR.bw_probe_up_acked and BBR.probe_up_acked_per_inc, in bytes.
-    pub(super) up_rounds: u32,
+    pub(super) up_rounds: u8,
     pub(super) up_acked: u64,
     pub(super) up_acked_per_inc: u64,
     /// BBR.rounds_since_probe_up.
-    pub(super) rounds_since_up: u32,
+    pub(super) rounds_since_up: u16,
     /// BBR.bw_probe_wait.
     pub(super) wait: Duration,
     /// BBR.cycle_stamp + BBR.bw_probe_wait: the moment is compared with each ACK's.
@@ -64,7 +64,7 @@ impl Probe {
     /// PickProbeWait(), "Design Considerations for Choosing Constant Parameters"; the random number
     /// of rounds is below `rounds`.
     pub(super) fn pick_wait(&mut self, base: Duration, rounds: u64) {
-        self.rounds_since_up = self.rng.below(rounds) as u32;
+        self.rounds_since_up = self.rng.below(rounds) as u16;
         let random = self.rng.below(PROBE_WAIT_RANDOM.as_nanos() + 1);
         self.wait = base + Duration::from_nanos(random);
     }

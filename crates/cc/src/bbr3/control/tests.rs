@@ -7,6 +7,7 @@ use crate::algo::CongestionControl;
 use crate::bbr3::flavour_tests::{BDP, cruising, sample};
 use crate::bbr3::{Draft, DraftAmended, Linux, LinuxAmended};
 use crate::config::{AckFrequency, Config};
+use crate::options::Bbr3Options;
 use crate::test_link::{MS, SMSS};
 use crate::units::Instant;
 
@@ -72,7 +73,7 @@ impl<R: Rules> Flow<R> {
         let now = Instant::default();
         let (bbr, conn) = if is_new {
             let mut conn = Conn::new(&config, now);
-            (Bbr3::new(&mut conn, now, &config), conn)
+            (Bbr3::new(&mut conn, now, &config, Bbr3Options::new()), conn)
         } else {
             cruising(&config)
         };
@@ -82,7 +83,7 @@ impl<R: Rules> Flow<R> {
     fn ack(&mut self, rate: u64, rtt: u64, packets: u64, starts_round: bool, lost: u64) {
         let (bbr, conn) = (&mut self.bbr, &mut self.conn);
         let acked = packets * SMSS;
-        self.now = self.now + MS;
+        self.now += MS;
         conn.sampler.count_delivered(acked);
         let next = bbr.round.next_delivered;
         let rs = RateSample {
@@ -107,7 +108,7 @@ impl<R: Rules> Flow<R> {
             Event::Ack(rate, rtt, packets, starts_round, lost) => {
                 self.ack(rate, rtt, packets, starts_round, lost);
             }
-            Event::Pause(ms) => self.now = self.now + MS.times(ms),
+            Event::Pause(ms) => self.now += MS.times(ms),
             Event::RestartFromIdle => bbr.on_restart_from_idle(conn, self.now),
             Event::Rto => bbr.on_rto(conn),
             Event::SpuriousLoss => bbr.on_spurious_loss(conn),
@@ -158,6 +159,20 @@ fn bdp_is_that_of_the_model<R: Rules>(is_new: bool, events: &[Event]) -> Result<
         prop_assert_eq!(flow.bbr.control.bdp, bdp, "{} after {:?}", R::NAME, event);
     }
     Ok(())
+}
+
+/// Until the pipe was full once, a rate above that of the model stays; then it comes down.
+#[test]
+fn a_rate_from_before_the_pipe_was_full_does_not_outlive_that() {
+    let mut flow = Flow::<Draft>::new(false);
+    flow.bbr.full_pipe.reached = false;
+    let rate = flow.bbr.bandwidth.bw.as_bytes_per_sec();
+    flow.conn.set_pacing_rate(Rate::from_bytes_per_sec(2 * rate));
+    (0..3).for_each(|_| flow.ack(100, 100, 1, false, 0));
+    assert_eq!(flow.conn.pacing_rate.as_bytes_per_sec(), 2 * rate);
+    flow.bbr.full_pipe.fill();
+    flow.ack(100, 100, 1, false, 0);
+    assert!(flow.conn.pacing_rate.as_bytes_per_sec() < rate);
 }
 
 proptest! {

@@ -47,7 +47,7 @@ impl Phase {
         assert_eq!(u64::from(real.probe.rounds_since_up), self.rounds_since_up);
         assert_eq!(real.probe.prev_too_high, self.prev_too_high);
         assert_eq!(real.probe.prev_precautionary, self.prev_precautionary);
-        assert_eq!(real.probe.up_rounds, self.up_rounds);
+        assert_eq!(u32::from(real.probe.up_rounds), self.up_rounds);
         assert_eq!(real.probe.up_acked, self.up_acked);
         assert_eq!(real.probe.up_acked_per_inc, self.up_acked_per_inc);
         assert_eq!(real.probe.wait, self.wait);

@@ -450,7 +450,11 @@ pub unsafe extern "C" fn fullpipe_on_mtu_update(
             if !(1..=MAX_BYTES).contains(&smss) {
                 return Err(Status::BadArgument);
             }
-            handle.controller()?.on_mtu_update(Instant::from_nanos(now), smss, &read.config);
+            handle.controller()?.on_mtu_update(
+                Instant::from_nanos(now),
+                smss,
+                read.config.initial_cwnd,
+            );
             Ok(())
         })
     }

@@ -4,13 +4,13 @@ use core::fmt;
 
 use crate::algo::{CongestionControl, NotNow};
 use crate::algorithm::Algorithm;
-use crate::config::{AckFrequency, Config, initial_cwnd};
+use crate::config::{self, AckFrequency, Config};
 use crate::conn::{Conn, MAX_QUANTUM};
 use crate::pacer::{BurstLimits, Pacer};
 #[cfg(feature = "careful-resume")]
 use crate::resume::Resume;
 use crate::sampler::{MAX_SIZE, PacketState};
-use crate::snapshot::{Snapshot, State};
+use crate::snapshot::{Metrics, Snapshot, State};
 use crate::units::{Instant, Rate};
 
 /// The answer to a transport that wants to send a packet now.
@@ -348,15 +348,16 @@ impl Controller {
 
     /// C.SMSS is `smss` bytes from now on.
     ///
-    /// Before the first delivery the initial window is made anew from it (RFC 9002 section 7.2);
-    /// later only what is counted in packets follows: rates and windows are bytes, and stay true.
-    pub fn on_mtu_update(&mut self, now: Instant, smss: u32, config: &Config) {
+    /// Before the first delivery the initial window is made anew from it (RFC 9002 section 7.2),
+    /// unless `initial_cwnd` says what it is, as [`Config::initial_cwnd`] did; later only what is
+    /// counted in packets follows: rates and windows are bytes, and stay true.
+    pub fn on_mtu_update(&mut self, now: Instant, smss: u32, initial_cwnd: Option<u64>) {
         self.lift_jump();
         let conn = &mut self.conn;
         conn.smss = u64::from(smss.max(1));
         if conn.sampler.delivered == 0 {
             let before = conn.initial_cwnd;
-            conn.initial_cwnd = initial_cwnd(config.initial_cwnd, conn.smss);
+            conn.initial_cwnd = config::initial_cwnd(initial_cwnd, conn.smss);
             if conn.cwnd == before {
                 conn.cwnd = conn.initial_cwnd;
             }
@@ -412,7 +413,13 @@ impl Controller {
         each!(&self.algo, a => a.state(&self.conn))
     }
 
-    /// Every model variable, by the draft's name.
+    /// The figures that a program may depend on.
+    pub fn metrics(&self) -> Metrics {
+        let min_rtt = self.conn.min_rtt();
+        Metrics { min_rtt, ..Metrics::of(&self.snapshot()) }
+    }
+
+    /// Every model variable, by the draft's name; see [`Snapshot`] for how long it has that name.
     pub fn snapshot(&self) -> Snapshot {
         each!(&self.algo, a => a.snapshot(&self.conn))
     }

@@ -13,7 +13,8 @@
 //! 3. [`Controller::on_app_limited`], [`Controller::on_spurious_loss`],
 //!    [`Controller::on_mtu_update`] and [`Controller::on_migration`] when they happen.
 //!
-//! [`Controller::snapshot`] returns all that the algorithm believes, by the draft's names.
+//! [`Controller::metrics`] returns the figures that a program may depend on,
+//! [`Controller::snapshot`] all that the algorithm believes, by the draft's names.
 //!
 //! "The draft" is draft-ietf-ccwg-bbr throughout, in its edition of August 2026; a doc comment on
 //! each function names the section, and a comment stands where we read it otherwise than it is
@@ -140,7 +141,7 @@ pub use prr::Prr;
 #[cfg(feature = "careful-resume")]
 pub use resume::{ResumePhase, SavedParameters};
 pub use sampler::{PacketState, RateSample, RttSample};
-pub use snapshot::{BbrSnapshot, Snapshot, State};
+pub use snapshot::{BbrSnapshot, Metrics, Snapshot, State};
 
 /// The examples of README.md.
 #[cfg(doctest)]

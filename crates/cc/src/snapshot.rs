@@ -58,7 +58,57 @@ impl State {
     }
 }
 
-/// The model of one flow at one moment. Volumes are bytes. What an algorithm does not have, and
+/// Figures of one flow at one moment that every algorithm has in some way and that keep their names
+/// and meanings: for a transport's statistics and an application's decisions. Volumes are bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub struct Metrics {
+    /// The algorithm's state.
+    pub state: State,
+    /// The window.
+    pub cwnd: u64,
+    /// What is in flight.
+    pub inflight: u64,
+    /// The rate at which packets leave; `None` when the algorithm leaves pacing to the transport.
+    pub pacing_rate: Option<Rate>,
+    /// The rate that the model of the path has; `None` for an algorithm without one, and before
+    /// there is one. [`crate::Controller::send_rate_estimate`] has a rate for every algorithm.
+    pub bandwidth: Option<Rate>,
+    /// The slow-start threshold of an algorithm that has one.
+    pub ssthresh: Option<u64>,
+    /// The shortest round trip of the connection.
+    pub min_rtt: Option<Duration>,
+    /// The smoothed round trip.
+    pub srtt: Option<Duration>,
+    /// Delivered so far.
+    pub delivered: u64,
+    /// Marked lost so far.
+    pub lost: u64,
+}
+
+impl Metrics {
+    /// All but the shortest round trip.
+    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+        Self {
+            state: snapshot.state,
+            cwnd: snapshot.cwnd,
+            inflight: snapshot.inflight,
+            pacing_rate: snapshot.pacing_rate,
+            bandwidth: snapshot.bbr.map(|bbr| bbr.bw),
+            ssthresh: snapshot.ssthresh,
+            min_rtt: None,
+            srtt: snapshot.srtt,
+            delivered: snapshot.delivered,
+            lost: snapshot.lost,
+        }
+    }
+}
+
+/// The model of one flow at one moment. Its variables are those of a draft, and any minor version
+/// may add, rename or remove some: it is for logs, plots and tests. A program that is to build with
+/// later versions reads [`Metrics`]. Volumes are bytes. What an algorithm does not have, and
 /// what the draft calls infinite, is `None`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -142,7 +192,7 @@ impl Snapshot {
     }
 }
 
-/// The model variables of BBR, by the draft's names without the prefix.
+/// The model variables of BBR, by the draft's names without the prefix; as unstable as [`Snapshot`].
 ///
 /// BBRv1 has no bounds on rate and inflight, and no account of its probes: there the bounds are
 /// `None`, `prev_probe_*` false, `bw_probe_wait`, `rounds_since_probe_up`, `bw_probe_up_rounds`,

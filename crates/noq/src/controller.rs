@@ -52,7 +52,6 @@ pub struct NoqController {
 
 struct Inner {
     core: Core,
-    config: Config,
     clock: Clock,
     flight: Flight,
     batch: Batch,
@@ -71,7 +70,7 @@ struct Cloned {
 }
 
 impl NoqController {
-    /// `config` needs no packet size and no transport.
+    /// `config` needs no packet size, no initial window and no transport.
     pub(crate) fn new(
         algorithm: Algorithm,
         config: Config,
@@ -84,7 +83,6 @@ impl NoqController {
         Self {
             inner: share(Inner {
                 core: Core::new(algorithm, config, start),
-                config,
                 clock: Clock::new(base),
                 flight: Flight::default(),
                 batch: Batch::default(),
@@ -333,9 +331,8 @@ impl Controller for NoqController {
     fn on_mtu_update(&mut self, new_mtu: u16) {
         let mut inner = self.inner();
         inner.close_batch();
-        inner.config.smss = u32::from(new_mtu);
-        let (now, config) = (inner.clock.latest(), inner.config);
-        inner.core.on_mtu_update(now, config.smss, &config);
+        let now = inner.clock.latest();
+        inner.core.on_mtu_update(now, u32::from(new_mtu), None);
     }
 
     fn window(&self) -> u64 {
@@ -348,14 +345,14 @@ impl Controller for NoqController {
         let mut inner = self.lock();
         inner.close_batch();
         let core = &inner.core;
-        let snapshot = core.snapshot();
+        let ours = core.metrics();
         // The struct can't be built by name outside noq.
         let mut metrics = ControllerMetrics::default();
-        metrics.congestion_window = core.cwnd();
-        metrics.ssthresh = snapshot.ssthresh;
-        metrics.pacing_rate = core.pacing_rate().map(|rate| rate.as_bytes_per_sec());
+        metrics.congestion_window = ours.cwnd;
+        metrics.ssthresh = ours.ssthresh;
+        metrics.pacing_rate = ours.pacing_rate.map(|rate| rate.as_bytes_per_sec());
         metrics.send_quantum = Some(core.send_quantum());
-        metrics.bandwidth_estimate = snapshot.bbr.map(|bbr| bbr.bw.as_bits_per_sec());
+        metrics.bandwidth_estimate = ours.bandwidth.map(|rate| rate.as_bits_per_sec());
         metrics
     }
 
@@ -372,7 +369,6 @@ impl Controller for NoqController {
             marks: inner.marks.clone(),
             unsent: inner.unsent.clone(),
             at_clone: Some(Box::new(cloned)),
-            config: inner.config,
             clock: inner.clock,
         };
         Box::new(Self { inner: share(clone) })

@@ -247,9 +247,9 @@ impl Controller for QuinnController {
     fn on_mtu_update(&mut self, new_mtu: u16) {
         let mut state = self.path.lock();
         state.close_batch();
-        state.config.smss = u32::from(new_mtu);
-        let (now, config) = (state.clock.latest(), state.config);
-        state.core.on_mtu_update(now, config.smss, &config);
+        state.smss = u32::from(new_mtu);
+        let (now, smss) = (state.clock.latest(), state.smss);
+        state.core.on_mtu_update(now, smss, None);
     }
 
     fn window(&self) -> u64 {
@@ -266,7 +266,7 @@ impl Controller for QuinnController {
         // The struct cannot be built by name outside quinn.
         let mut metrics = ControllerMetrics::default();
         metrics.congestion_window = state.core.cwnd();
-        metrics.ssthresh = state.core.snapshot().ssthresh;
+        metrics.ssthresh = state.core.metrics().ssthresh;
         metrics.pacing_rate = state.core.pacing_rate().map(|rate| rate.as_bits_per_sec());
         metrics
     }

@@ -25,7 +25,8 @@ pub(crate) struct Path {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) core: Core,
-    pub(crate) config: Config,
+    /// C.SMSS in bytes.
+    pub(crate) smss: u32,
     pub(crate) clock: Clock,
     pub(crate) flight: Flight,
     pub(crate) batch: Batch,
@@ -87,7 +88,7 @@ impl Path {
         let config = Config { smss: u32::from(mtu), transport: Transport::Quic, ..config };
         Self::of(State {
             core: Core::new(algorithm, config, Instant::default()),
-            config,
+            smss: config.smss,
             clock: Clock::new(base),
             flight: Flight::default(),
             batch: Batch::default(),
@@ -124,7 +125,7 @@ impl Path {
         core.forget_flight();
         Self::of(State {
             core,
-            config: state.config,
+            smss: state.smss,
             clock: state.clock,
             flight: Flight::default(),
             batch: Batch::default(),
@@ -183,7 +184,7 @@ impl Path {
             return Leave::Now { gone: 0, bytes: left };
         }
         let now = state.clock.at(now);
-        let smss = u64::from(state.config.smss);
+        let smss = u64::from(state.smss);
         let core = &mut state.core;
         if let Some(due) = due {
             core.on_pacing_timer(now, due);
@@ -241,7 +242,7 @@ impl State {
         let now = leaving.made.max(self.clock.latest());
         let mut left = leaving.left();
         while left > 0 {
-            let bytes = u32::try_from(left).unwrap_or(u32::MAX).min(self.config.smss);
+            let bytes = u32::try_from(left).unwrap_or(u32::MAX).min(self.smss);
             self.sent(leaving.made, now, bytes);
             left -= u64::from(bytes);
         }

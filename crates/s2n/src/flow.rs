@@ -14,7 +14,8 @@ use s2n_quic::provider::congestion_controller::Timestamp;
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     core: Controller,
-    config: Config,
+    /// C.SMSS in bytes.
+    smss: u32,
     /// The time of the first event, which is the core's zero.
     zero: Option<Timestamp>,
     /// The time of the newest event.
@@ -47,7 +48,7 @@ impl Flow {
         let now = Instant::default();
         Self {
             core: Controller::new(algorithm, config, now),
-            config,
+            smss: config.smss,
             zero: None,
             now,
             due: None,
@@ -132,8 +133,8 @@ impl Flow {
 
     pub(crate) fn mtu(&mut self, smss: u16) {
         self.flush();
-        self.config.smss = smss.into();
-        self.core.on_mtu_update(self.now, self.config.smss, &self.config);
+        self.smss = smss.into();
+        self.core.on_mtu_update(self.now, self.smss, None);
     }
 
     /// Tells the core what it has not heard.
@@ -179,7 +180,7 @@ impl Flow {
 
     pub(crate) fn is_limited(&mut self) -> bool {
         let room = self.cwnd().saturating_sub(self.inflight());
-        let is_limited = room < self.config.smss.into();
+        let is_limited = room < self.smss.into();
         if is_limited {
             self.core.on_cwnd_limited();
         }
@@ -189,7 +190,7 @@ impl Flow {
     /// The time at which a full packet may leave; `None` before the first event.
     pub(crate) fn departure(&mut self) -> Option<Timestamp> {
         self.flush();
-        let ready = self.core.ready_at(self.now, self.config.smss.into());
+        let ready = self.core.ready_at(self.now, self.smss.into());
         self.due = (ready > self.now).then_some(ready);
         Some(self.zero? + ready.since(Instant::default()).into())
     }
@@ -325,6 +326,6 @@ mod tests {
         }
         assert_eq!(sent, 10);
         flow.mtu(1400);
-        assert_eq!(flow.config.smss, 1400);
+        assert_eq!(flow.smss, 1400);
     }
 }

@@ -17,6 +17,9 @@
 //! - **The packets that are discarded with their keys**: it gives their bytes. The core's bytes in
 //!   flight are corrected by them with the next ACK or loss, and at once for the window.
 //!
+//! One factory serves all connections of an endpoint here. So there is none for the saved parameters
+//! or the marks of one connection, which `Controllers` of the adapters for noq and quinn has.
+//!
 //! s2n-quic counts time in microseconds, and lets a packet leave up to a millisecond before its
 //! time: a burst of that length is what its pacing adds to the core's.
 #![forbid(unsafe_code)]

@@ -325,7 +325,7 @@ impl Flow {
     pub(crate) fn change_mtu(&mut self, smss: u32) {
         self.config.smss = smss;
         self.smss = u64::from(smss);
-        self.cc.on_mtu_update(self.now, smss, &self.config);
+        self.cc.on_mtu_update(self.now, smss, self.config.initial_cwnd);
         self.raise_bound(self.cc.initial_cwnd().max(self.highest_floor()));
     }
 

@@ -138,7 +138,7 @@ impl Watched {
                 self.config.smss = size;
                 self.link.size = size.into();
                 self.largest_packet = self.largest_packet.max(size.into());
-                self.link.cc.on_mtu_update(self.link.now, size, &self.config);
+                self.link.cc.on_mtu_update(self.link.now, size, self.config.initial_cwnd);
             }
             Phase::Trickle(gap, ms) => {
                 self.link.busy = false;

@@ -212,7 +212,7 @@ fn a_change_of_the_packet_size_leaves_a_jump() {
     for algorithm in [Algorithm::BBR3, Algorithm::CUBIC, Algorithm::RENO, Algorithm::PRAGUE] {
         let mut link = jumping(algorithm);
         let before = link.cc.cwnd();
-        link.cc.on_mtu_update(link.now, 1_201, &Config::new(1));
+        link.cc.on_mtu_update(link.now, 1_201, None);
         assert_eq!(link.cc.cwnd(), before, "{algorithm}");
         assert_eq!(link.cc.resume_phase(), Some(ResumePhase::Validating), "{algorithm}");
     }

@@ -51,7 +51,7 @@ impl Rounds {
     fn change_size(&mut self, smss: u32) {
         self.smss = smss;
         self.config.smss = smss;
-        self.cc.on_mtu_update(self.now, smss, &self.config);
+        self.cc.on_mtu_update(self.now, smss, self.config.initial_cwnd);
     }
 }
 

@@ -403,7 +403,7 @@ impl Connection {
         if self.options.mss != self.mtu.size() {
             self.options.mss = self.mtu.size();
             self.cc_config.smss = self.options.payload();
-            self.cc.on_mtu_update(now, self.cc_config.smss, &self.cc_config);
+            self.cc.on_mtu_update(now, self.cc_config.smss, self.cc_config.initial_cwnd);
         }
     }
 

@@ -197,7 +197,7 @@ impl Twins {
     }
 
     pub(crate) fn smss(&mut self, now: u64, smss: u32) -> Result<(), Difference> {
-        self.rust.on_mtu_update(Instant::from_nanos(now), smss, &self.config);
+        self.rust.on_mtu_update(Instant::from_nanos(now), smss, self.config.initial_cwnd);
         self.c.smss(smss.into(), self.rust.initial_cwnd());
         self.compare("smss")
     }

@@ -328,7 +328,7 @@ impl Flow {
                 "app_limited".to_owned()
             }
             1 => {
-                self.cc.on_mtu_update(self.now, 1_300, &self.config);
+                self.cc.on_mtu_update(self.now, 1_300, self.config.initial_cwnd);
                 format!("mtu {now} 1300")
             }
             2 => {

@@ -106,6 +106,24 @@ fn a_migration_takes_its_seed() {
     assert_ne!(wait_after(5), wait_after(6));
 }
 
+/// The figures that stay are those of the snapshot, whose names may change.
+#[test]
+fn metrics_are_the_figures_of_the_snapshot() {
+    for name in Algorithm::NAMES {
+        let mut link = Link::new(name.parse().expect("a name"), 20, MS.times(40));
+        link.run_losing(Duration::from_secs(2), 100);
+        let (metrics, snapshot) = (link.cc.metrics(), link.cc.snapshot());
+        assert_eq!((metrics.state, metrics.cwnd), (snapshot.state, snapshot.cwnd), "{name}");
+        assert_eq!((metrics.inflight, metrics.lost), (snapshot.inflight, snapshot.lost), "{name}");
+        assert_eq!(metrics.delivered, snapshot.delivered, "{name}");
+        assert_eq!((metrics.pacing_rate, metrics.srtt), (snapshot.pacing_rate, snapshot.srtt));
+        assert_eq!(metrics.bandwidth, snapshot.bbr.map(|bbr| bbr.bw), "{name}");
+        assert_eq!(metrics.ssthresh, snapshot.ssthresh, "{name}");
+        let min_rtt = metrics.min_rtt.expect("measured");
+        assert!((MS.times(40)..MS.times(42)).contains(&min_rtt), "{name}: {min_rtt}");
+    }
+}
+
 /// The options are the algorithm's, which stays.
 #[test]
 fn a_migration_keeps_the_options() {

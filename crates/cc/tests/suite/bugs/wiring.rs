@@ -119,7 +119,7 @@ fn before_the_first_delivery_a_new_mtu_makes_window_and_rate_anew() {
         for mtu in [1, 576, 1_452, 9_000, u32::MAX] {
             let mut cc = controller(algorithm);
             let config = Config { smss: mtu, ..Config::new(1) };
-            cc.on_mtu_update(START, mtu, &config);
+            cc.on_mtu_update(START, mtu, config.initial_cwnd);
             let fresh = Controller::new(algorithm, config, START);
             // BBR has a floor of four packets besides, CUBIC and Reno one of two.
             let floor = if BBRS.contains(&algorithm) { 4 } else { 2 } * u64::from(mtu);
@@ -142,7 +142,7 @@ fn a_new_mtu_on_the_way_keeps_the_rate_and_scales_what_counts_in_packets() {
             link.run(Duration::from_secs(2));
             let (before, cwnd) = (link.bbr(), link.cc.cwnd());
             let config = Config { smss: mtu, ..Config::new(1) };
-            link.cc.on_mtu_update(link.now, mtu, &config);
+            link.cc.on_mtu_update(link.now, mtu, config.initial_cwnd);
             link.size = u64::from(mtu);
             let after = link.bbr();
             assert_eq!(
@@ -161,6 +161,6 @@ fn a_new_mtu_on_the_way_keeps_the_rate_and_scales_what_counts_in_packets() {
     let mut link = Link::new(Algorithm::BBR3, 1, Duration::from_micros(500));
     link.run(Duration::from_secs(2));
     let config = Config { smss: 9_000, ..Config::new(1) };
-    link.cc.on_mtu_update(link.now, 9_000, &config);
+    link.cc.on_mtu_update(link.now, 9_000, config.initial_cwnd);
     assert!(link.cc.cwnd() >= 4 * 9_000, "{}", link.cc.cwnd());
 }

@@ -125,7 +125,8 @@ static inline uint64_t probe_rtt_cwnd(const struct bbr3 *b, const struct bbr3_co
 	return max64(min64(cwnd, most_probe_rtt_cwnd(b, c)), min_pipe_cwnd(c));
 }
 
-static inline void grow_cwnd(const struct bbr3 *b, struct bbr3_conn *c, const struct bbr3_sample *rs)
+static inline void grow_cwnd(const struct bbr3 *b, struct bbr3_conn *c,
+			     const struct bbr3_sample *rs)
 {
 	if (b->full_bw_reached)
 		c->cwnd = min64(add_sat(c->cwnd, rs->newly_acked), b->max_inflight);

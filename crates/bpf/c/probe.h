@@ -366,7 +366,8 @@ SELDOM void handle_probe_rtt(struct bbr3 *b, struct bbr3_conn *c, uint64_t now)
 		check_probe_rtt_done(b, c, now);
 }
 
-static inline void check_probe_rtt(struct bbr3 *b, struct bbr3_conn *c, const struct bbr3_sample *rs)
+static inline void check_probe_rtt(struct bbr3 *b, struct bbr3_conn *c,
+				   const struct bbr3_sample *rs)
 {
 	if (b->state != PROBE_RTT && b->probe_rtt_expired && !b->idle_restart)
 		enter_probe_rtt(b, c);

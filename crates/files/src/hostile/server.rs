@@ -18,8 +18,8 @@ use super::session::HostileClient;
 use super::{frames, panics, resident, runtime, seed, target, wanted};
 use crate::tls::Sessions;
 use crate::{
-    Alpn, Cipher, ClientOptions, Connector, Content, Limits, QuicVersions, Server, ServerOptions,
-    ServerTls, TransportSettings, Verify, bulk_block,
+    Alpn, Cipher, ClientError, ClientOptions, Connector, Content, Limits, QuicVersions, Server,
+    ServerOptions, ServerStats, ServerTls, TransportSettings, Verify, bulk_block,
 };
 
 /// Connections that the server takes.
@@ -323,21 +323,50 @@ async fn sessions(attack: Attack, number: u64, tls: Vec<Arc<ClientCrypto>>, mut 
 
 /// An honest client over the same network: what it asks for comes whole.
 pub(super) async fn fetch(net: &Net, verify: &Verify, alpn: Alpn, port: u16) {
+    try_to_fetch(net, verify, alpn, port).await.expect("an honest client is answered");
+}
+
+/// The same against the server's short timeouts, which a client on a busy machine can miss: then it
+/// comes again, from the next port. What fails sooner has another reason.
+async fn fetch_in_time(net: &Net, verify: &Verify, alpn: Alpn, port: &mut u16) {
+    let first = Instant::now();
+    loop {
+        let begun = Instant::now();
+        *port = if *port == u16::MAX { 1024 } else { *port + 1 };
+        let Err(error) = try_to_fetch(net, verify, alpn, *port).await else { return };
+        let took = begun.elapsed();
+        assert!(took >= limits().handshake_timeout, "an honest client: {error} after {took:?}");
+        assert!(first.elapsed() < PATIENCE, "an honest client: {error} each time");
+    }
+}
+
+async fn try_to_fetch(
+    net: &Net,
+    verify: &Verify,
+    alpn: Alpn,
+    port: u16,
+) -> Result<(), ClientError> {
     let versions = if port.is_multiple_of(2) { QuicVersions::V1 } else { QuicVersions::V1AndV2 };
     let options = ClientOptions { alpn, versions, ..ClientOptions::default() };
     let connector = Connector::new(verify, options).expect("TLS");
     let socket: Box<dyn AsyncUdpSocket> = net.socket(([192, 0, 2, 2], port).into(), None);
     let endpoint = connector.endpoint_over(socket, fine(), None).expect("an endpoint");
-    let client = connector.connect_over(&endpoint, target(), "localhost").await;
-    let client = client.expect("an honest client is connected");
-    let mut response = client.get("/bulk/200000").await.expect("it is answered");
+    let client = connector.connect_over(&endpoint, target(), "localhost").await?;
+    let mut response = client.get("/bulk/200000").await?;
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.expect("to its end") {
+    while let Some(chunk) = response.chunk().await? {
         body.extend_from_slice(&chunk);
     }
     let right = bulk_block();
     assert!(body.len() == 200_000 && body.iter().eq(right.iter().cycle().take(200_000)));
     client.close().await;
+    Ok(())
+}
+
+/// True if the attack came as far as it shall.
+fn is_deep(stats: &ServerStats) -> bool {
+    let has_connections = stats.retries > 0 && stats.admitted > 100;
+    has_connections && stats.complete_requests > 0 && stats.refused_requests > 0
 }
 
 #[test]
@@ -377,10 +406,11 @@ fn a_server_survives_whatever_is_sent_to_it() {
         let (start, resident_before) = (Instant::now(), resident());
         let (mut port, mut told, mut honest, mut most) = (1024, 0, 0, 0);
         let mut progress = (Instant::now(), 0);
-        while net.delivered() < wanted {
-            fetch(&net, &verify, if honest % 3 == 0 { Alpn::H3 } else { Alpn::HqInterop }, port)
-                .await;
-            (port, honest) = (if port == u16::MAX { 1024 } else { port + 1 }, honest + 1);
+        let mut enough = None;
+        while net.delivered() < wanted || !is_deep(&server.stats()) {
+            let alpn = if honest % 3 == 0 { Alpn::H3 } else { Alpn::HqInterop };
+            fetch_in_time(&net, &verify, alpn, &mut port).await;
+            honest += 1;
             let stats = server.stats();
             most = most.max(stats.connections);
             assert!(stats.connections <= CONNECTIONS as u64, "{stats:?}");
@@ -394,6 +424,11 @@ fn a_server_survives_whatever_is_sent_to_it() {
                 progress = (Instant::now(), now);
             }
             assert!(progress.0.elapsed() < PATIENCE, "nothing is taken in any more");
+            if now >= wanted {
+                // A few of the attackers' sessions are slow on a busy machine.
+                let since = enough.get_or_insert_with(Instant::now);
+                assert!(since.elapsed() < PATIENCE, "the attack does not get far: {stats:?}");
+            }
             if now / 100_000 > told {
                 told = now / 100_000;
                 let seconds = start.elapsed().as_secs();
@@ -404,7 +439,7 @@ fn a_server_survives_whatever_is_sent_to_it() {
         for attacker in attackers {
             attacker.await.expect("an attacker ends well");
         }
-        fetch(&net, &verify, Alpn::Any, 1023).await;
+        fetch_in_time(&net, &verify, Alpn::Any, &mut port).await;
         let end = Instant::now() + PATIENCE;
         while server.stats().connections > 0 || server.endpoint().open_connections() > 0 {
             assert!(Instant::now() < end, "connections stay: {:?}", server.stats());
@@ -420,8 +455,6 @@ fn a_server_survives_whatever_is_sent_to_it() {
         );
         assert_eq!((stats.unvalidated_handshakes, stats.answers), (0, 0), "{stats:?}");
         assert_eq!(panics(), before, "a panic, seed {}", seed());
-        assert!(stats.retries > 0 && stats.admitted > 100, "the attack reached the server");
-        assert!(stats.complete_requests > 0 && stats.refused_requests > 0, "and its requests");
         assert_eq!(net.amplified(), None);
     });
 }

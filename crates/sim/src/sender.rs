@@ -1,104 +1,25 @@
 //! The sending side of a flow: data, timers, and the calls to the controller.
 
+mod acknowledge;
+mod source;
+
 use std::collections::VecDeque;
 
 use fullpipe_cc::{
-    BandwidthProbe, Config, Controller, Duration, EcnValidation, Instant, Prr, Rate, RttSample,
-    SendDecision, Snapshot,
+    BandwidthProbe, Config, Controller, Duration, EcnValidation, Instant, Prr, Rate, SendDecision,
+    Snapshot,
 };
 use fullpipe_traffic::{Application, SenderStats, SenderView, SentPacket};
 
 use crate::config::{FlowConfig, PacedBy, ReceiveWindow};
 use crate::flight::{Flight, Losses, News};
 use crate::pacer::NoqPacer;
-use crate::packet::{Ack, Chunk, Named};
-
-use crate::receiver::Receiver;
+use crate::packet::Chunk;
 use crate::tcp::{Alarm, Tcp};
+use source::{Source, Writes};
 
 /// The most doublings of the probe timeout.
 const MAX_BACKOFF: u32 = 10;
-
-/// The application's data as the transport sees it.
-#[derive(Clone, Debug)]
-#[repr(C)]
-struct Source {
-    /// Bytes that were written and never sent; `None` when there is always something to write.
-    unsent: Option<u64>,
-    /// Bytes sent for the first time in all.
-    sent: u64,
-    /// Boxed, because a bulk flow does not need it.
-    writes: Box<Writes>,
-}
-
-/// The application's writes.
-#[derive(Clone, Debug)]
-struct Writes {
-    /// Times of those that are not sent yet: for each the offset at which it ends, and its time.
-    times: VecDeque<(u64, Instant)>,
-    /// The buffer between application and transport, and what the application will still write into
-    /// it (`None`: without an end).
-    buffer: Option<(u64, Option<u64>)>,
-    /// Bytes written in all.
-    bytes: u64,
-    /// The application has more, and waits for room in the buffer.
-    waits: bool,
-}
-
-impl Source {
-    fn write(&mut self, now: Instant, bytes: u64) {
-        let writes = &mut *self.writes;
-        writes.bytes = writes.bytes.max(self.sent).saturating_add(bytes);
-        writes.times.push_back((writes.bytes, now));
-        self.unsent = Some(self.unsent.unwrap_or(0).saturating_add(bytes));
-    }
-
-    /// Fills the send buffer up: `arrived` bytes have left it.
-    fn fill(&mut self, now: Instant, arrived: u64) {
-        let Writes { buffer, bytes: written, waits, .. } = &mut *self.writes;
-        let Some((size, left)) = buffer else { return };
-        let room = size.saturating_sub(*written - arrived.min(*written));
-        let bytes = left.map_or(room, |left| left.min(room));
-        *waits = left.is_none_or(|left| left > bytes);
-        if bytes > 0 {
-            *left = left.map(|left| left - bytes);
-            self.write(now, bytes);
-        }
-    }
-
-    /// True if the application has nothing that was not sent, neither written nor waiting for room
-    /// in the send buffer.
-    #[inline]
-    fn is_out_of_data(&self) -> bool {
-        self.unsent == Some(0) && !self.writes.waits
-    }
-
-    /// The next piece of up to `most` bytes: its size and when it was written.
-    #[inline]
-    fn take(&mut self, now: Instant, most: u32) -> (u32, Instant) {
-        let Some(unsent) = &mut self.unsent else {
-            self.sent += u64::from(most);
-            return (most, now);
-        };
-        let bytes = u64::from(most).min(*unsent);
-        *unsent -= bytes;
-        self.sent += bytes;
-        let mut written = now;
-        let times = &mut self.writes.times;
-        while let Some((end, at)) = times.front() {
-            written = *at;
-            if *end > self.sent {
-                break;
-            }
-            let is_last_byte = *end == self.sent;
-            times.pop_front();
-            if is_last_byte {
-                break;
-            }
-        }
-        (bytes as u32, written)
-    }
-}
 
 /// The order in memory is that of use, as in [`crate::Flow`].
 #[derive(Debug)]
@@ -183,18 +104,6 @@ impl Sender {
     /// True if the ECN field is changed on the way.
     pub(crate) fn has_no_ecn(&self) -> bool {
         self.ecn.as_ref().is_none_or(|ecn| ecn.has_failed())
-    }
-
-    /// The newly marked packets of which an ACK tells that acknowledges so many, with `largest` the
-    /// newest packet so far; none if the field is changed on the way.
-    #[inline]
-    fn newly_marked(&mut self, ack: &Ack, newly_acked: u64, largest: u64) -> u64 {
-        let Some(ecn) = &mut self.ecn else { return 0 };
-        let counts = (ack.ecn_packets, ack.ce_packets);
-        ecn.on_ack(newly_acked, counts, (largest, self.flight.next_pn()));
-        let marked = ack.ce_packets.saturating_sub(self.ce_packets);
-        self.ce_packets = self.ce_packets.max(ack.ce_packets);
-        if ecn.has_failed() { 0 } else { marked }
     }
 
     /// The sender as its application sees it.
@@ -500,83 +409,6 @@ impl Sender {
     pub(crate) fn request_timeout(&self) -> Duration {
         let rtt = &self.flight.rtt;
         self.flight.tcp.as_ref().map_or(rtt.pto(), |tcp| tcp.rto(rtt))
-    }
-
-    /// Takes in an ACK; the round trip that it measured.
-    #[inline]
-    pub(crate) fn on_ack(
-        &mut self,
-        now: Instant,
-        ack: &Ack,
-        receiver: &mut Receiver,
-    ) -> Option<Duration> {
-        self.check_if_application_limited();
-        self.max_data = self.max_data.max(ack.max_data);
-        if self.on_ack_in_order(now, ack, receiver) {
-            return self.flight.rtt.latest;
-        }
-        let news = self.flight.on_ack(now, ack, receiver, &mut self.cc);
-        if !news.any {
-            return None;
-        }
-        self.pto_count = 0;
-        if news.spurious {
-            self.cc.on_spurious_loss(now);
-            if let Some(tcp) = &mut self.flight.tcp {
-                tcp.on_spurious_loss();
-                tcp.prr = None;
-            }
-        }
-        let flight = self.cc.inflight();
-        let marked = self.newly_marked(ack, self.flight.newly_acked(), self.flight.largest_acked());
-        let mut batch = self.cc.ack(now);
-        self.flight.tell_acked(&mut batch);
-        if let Some(rtt) = news.rtt {
-            batch.rtt(RttSample::Exact(rtt));
-        }
-        batch.receiver_delay(ack.receiver_delay);
-        batch.ack_delay(ack.ack_delay);
-        batch.ce(marked);
-        if news.repaired_loss {
-            batch.repaired_loss();
-            self.stats.lost_packets += 1;
-            self.stats.lost_bytes += u64::from(self.payload);
-        }
-        let losses = self.flight.detect_losses(now, &mut batch);
-        batch.finish();
-        self.reduce(flight, &news, losses);
-        if losses.packets > 0 {
-            self.count(losses);
-        }
-        if self.flight.scoreboard.is_some() && self.source.writes.buffer.is_some() {
-            let arrived = self.flight.arrived_bytes();
-            self.source.fill(now, arrived);
-        }
-        self.flight.forget(now);
-        news.rtt
-    }
-
-    /// The common case: the ACK names the oldest packets, one after the other, and nothing is
-    /// missing. What the general way would come to is known then, at a third of its cost.
-    #[inline]
-    fn on_ack_in_order(&mut self, now: Instant, ack: &Ack, receiver: &mut Receiver) -> bool {
-        let Named::Packets { range, upto, delay } = ack.named else { return false };
-        let Some(ranges) = receiver.ranges() else { return false };
-        let Some(packets) = self.flight.in_order(ranges.only_named(range, upto)) else {
-            return false;
-        };
-        ranges.forget_to(upto);
-        self.pto_count = 0;
-        self.flight.measure(now, upto - 1, delay);
-        let marked = self.newly_marked(ack, packets as u64, upto - 1);
-        let mut batch = self.cc.ack(now);
-        self.flight.take_oldest(packets, &mut batch);
-        batch.receiver_delay(ack.receiver_delay);
-        batch.ack_delay(ack.ack_delay);
-        batch.ce(marked);
-        batch.finish();
-        self.flight.forget_if_due(now);
-        true
     }
 
     /// Proportional rate reduction, before the losses of an ACK with this news are counted:

@@ -4,6 +4,7 @@ mod connect;
 mod content_range;
 mod fields;
 mod http1;
+mod names;
 mod note;
 mod output;
 mod partial;
@@ -11,6 +12,7 @@ mod progress;
 mod redirect;
 mod target;
 mod transfer;
+mod validator;
 mod writer;
 
 use std::collections::HashSet;
@@ -235,7 +237,7 @@ fn check_places(args: &Args, jobs: &[Job]) -> Result<(), Failure> {
         return Err(Failure::bad_input(reason));
     }
     let places: HashSet<&Path> = jobs.iter().map(|job| &*job.path).collect();
-    let parts = jobs.iter().flat_map(|job| partial::names_beside(&job.path));
+    let parts = jobs.iter().flat_map(|job| names::names_beside(&job.path));
     match parts.into_iter().find(|part| places.contains(part.as_path())) {
         Some(part) => {
             let reason = format!(

@@ -1,6 +1,7 @@
 //! The range of an answer that is a part (RFC 9110 section 14.4).
 
-use hyper::header::HeaderValue;
+use hyper::HeaderMap;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 
 /// The field Content-Range (RFC 9110 section 14.4).
 pub(super) struct ContentRange {
@@ -32,4 +33,14 @@ fn number(text: &str) -> Option<u64> {
 
 pub(super) fn number_of(value: &HeaderValue) -> Option<u64> {
     number(value.to_str().ok()?)
+}
+
+/// True of several ranges, which come with headers of their own in the body (RFC 9110 section
+/// 15.3.7.2).
+pub(super) fn is_of_several_ranges(headers: &HeaderMap) -> bool {
+    const KIND: &[u8] = b"multipart/byteranges";
+    headers.get_all(CONTENT_TYPE).iter().any(|kind| {
+        let kind = kind.as_bytes().get(..KIND.len());
+        kind.is_some_and(|kind| kind.eq_ignore_ascii_case(KIND))
+    })
 }

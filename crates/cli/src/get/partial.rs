@@ -2,30 +2,23 @@
 //! and a second file says which URL it is of, and of which content (RFC 9110 section 8.8).
 
 use std::fs::{File, Permissions};
-use std::io::{self, ErrorKind, Seek, SeekFrom};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
 use hyper::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, HeaderName,
-    HeaderValue, IF_RANGE, LAST_MODIFIED, RANGE,
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, HeaderName, HeaderValue, IF_RANGE, RANGE,
 };
 use hyper::{HeaderMap, StatusCode};
-use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::fcntl::Flock;
 
-use super::content_range::{content_range, number_of};
+use super::content_range::{content_range, is_of_several_ranges, number_of};
+use super::names::{locked, names_beside};
 use super::note::Note;
+use super::validator::{encoding_of, strong_tag, validator_of};
 
-/// Most bytes of a tag. It is more than most servers send, and they have to take it back.
-const MOST_OF_A_VALIDATOR: usize = 256 << 10;
 /// Most bytes of a Content-Encoding, so that its note can be read.
 const MOST_OF_AN_ENCODING: usize = 1024;
-/// Age from which a time of change tells the content: RFC 9110 section 8.8.2.2 demands a second of
-/// one clock, and servers may have several.
-const SETTLED: Duration = Duration::from_secs(60);
-/// Attempts to open a part of which others make a file meanwhile.
-const ATTEMPTS: usize = 16;
 
 /// The part of a file.
 pub(super) struct Partial {
@@ -72,7 +65,7 @@ impl Partial {
         url: &str,
         mode: Option<Permissions>,
     ) -> io::Result<(Self, File)> {
-        let (part, note) = (beside(path, PART), beside(path, NOTE));
+        let [part, note] = names_beside(path);
         // A note that cannot be read leaves no part behind.
         Note::read(&note)?;
         let (mut file, lock) = locked(&part)?;
@@ -258,89 +251,13 @@ impl Drop for Partial {
     }
 }
 
-/// Ends of the names of the two files.
-const PART: &str = ".part";
-const NOTE: &str = ".part.json";
-
-/// The names that are used beside a file's own.
-pub(super) fn names_beside(path: &Path) -> [PathBuf; 2] {
-    [beside(path, PART), beside(path, NOTE)]
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
-/// Opens or makes a part that nobody else writes. Whoever had it locked before may have made a file
-/// of it since it was opened here: then the name is another one's, and is opened again.
-fn locked(part: &Path) -> io::Result<(File, Flock<File>)> {
-    let mut options = File::options();
-    // Not through a link that somebody else left there.
-    options.read(true).write(true).create(true).truncate(false);
-    options.custom_flags(OFlag::O_NOFOLLOW.bits());
-    for _ in 0..ATTEMPTS {
-        let file = options.open(part)?;
-        if !file.metadata()?.is_file() {
-            return Err(ErrorKind::InvalidInput.into());
-        }
-        let lock = Flock::lock(file.try_clone()?, FlockArg::LockExclusiveNonblock);
-        let lock = lock.map_err(|(_, _)| io::Error::other("another process writes its part"))?;
-        if is_named(&file, part)? {
-            return Ok((file, lock));
-        }
-    }
-    Err(io::Error::other("its part is another one each time"))
-}
-
-/// True if the name is still that of this file.
-fn is_named(file: &File, name: &Path) -> io::Result<bool> {
-    let own = file.metadata()?;
-    match std::fs::symlink_metadata(name) {
-        Ok(there) => Ok((there.dev(), there.ino()) == (own.dev(), own.ino())),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Several ranges come with headers of their own in the body (RFC 9110 section 15.3.7.2).
-fn is_of_several_ranges(headers: &HeaderMap) -> bool {
-    const KIND: &[u8] = b"multipart/byteranges";
-    headers.get_all(CONTENT_TYPE).iter().any(|kind| {
-        let kind = kind.as_bytes().get(..KIND.len());
-        kind.is_some_and(|kind| kind.eq_ignore_ascii_case(KIND))
-    })
-}
-
-/// All encodings in one, as a list says them; what is no text is escaped.
-fn encoding_of(headers: &HeaderMap) -> Option<String> {
-    let said = headers.get_all(CONTENT_ENCODING).iter();
-    let all: Vec<_> = said.map(|one| one.as_bytes().escape_ascii().to_string()).collect();
-    (!all.is_empty()).then(|| all.join(", ").to_ascii_lowercase())
-}
-
-fn strong_tag(headers: &HeaderMap) -> Option<&str> {
-    let tag = headers.get(ETAG)?.to_str().ok()?;
-    (tag.len() > 1 && tag.starts_with('"') && tag.ends_with('"')).then_some(tag)
-}
-
-/// A validator that two equal bytes have alone: a strong entity tag, or else a time of change that
-/// is old enough (RFC 9110 section 13.1.5).
-fn validator_of(headers: &HeaderMap) -> Option<String> {
-    if let Some(tag) = strong_tag(headers) {
-        return (tag.len() <= MOST_OF_A_VALIDATOR).then(|| tag.to_owned());
-    }
-    let date = |name| -> Option<SystemTime> {
-        httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
-    };
-    let age = date(DATE)?.duration_since(date(LAST_MODIFIED)?).ok()?;
-    let modified = headers.get(LAST_MODIFIED)?.to_str().ok()?;
-    (age >= SETTLED).then(|| modified.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use hyper::header::{CONTENT_TYPE, ETAG};
+
+    use super::super::validator::MOST_OF_A_VALIDATOR;
     use super::*;
 
     fn headers(fields: &[(HeaderName, &str)]) -> HeaderMap {
@@ -528,22 +445,6 @@ mod tests {
     }
 
     #[test]
-    fn only_what_tells_equal_bytes_is_a_validator() {
-        const OLD: &str = "Sun, 09 Sep 2001 01:46:40 GMT";
-        const LATER: &str = "Sun, 09 Sep 2001 01:47:40 GMT";
-        for (fields, expected) in [
-            (&[(ETAG, "\"a\""), (LAST_MODIFIED, OLD)][..], Some("\"a\"")),
-            (&[(ETAG, "W/\"a\"")], None),
-            (&[(LAST_MODIFIED, OLD), (DATE, LATER)], Some(OLD)),
-            (&[(LAST_MODIFIED, OLD), (DATE, OLD)], None),
-            (&[(LAST_MODIFIED, OLD)], None),
-            (&[], None),
-        ] {
-            assert_eq!(validator_of(&headers(fields)).as_deref(), expected, "{fields:?}");
-        }
-    }
-
-    #[test]
     fn a_part_that_cannot_be_continued_does_not_stay() {
         let dir = tempfile::tempdir().expect("a directory");
         let (mut partial, _) =
@@ -577,21 +478,6 @@ mod tests {
         // An empty one holds nothing that could be lost.
         std::fs::write(&part, "").expect("a file");
         assert!(Partial::open(&dir.path().join("f"), "https://a/f", None).is_ok());
-    }
-
-    #[test]
-    fn a_name_that_went_to_another_file_is_opened_again() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let (part, to) = (dir.path().join("f.part"), dir.path().join("f"));
-        let (before, _lock) = locked(&part).expect("a part");
-        assert!(is_named(&before, &part).expect("a look"));
-        // The process that had it makes a file of it.
-        std::fs::rename(&part, &to).expect("a rename");
-        assert!(!is_named(&before, &part).expect("a look"), "there is none");
-        std::fs::write(&part, "another").expect("a file");
-        assert!(!is_named(&before, &part).expect("a look"), "it is another one");
-        let (after, _lock) = locked(&part).expect("a part");
-        assert_eq!(after.metadata().expect("a file").len(), 7);
     }
 
     #[test]

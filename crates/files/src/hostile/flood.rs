@@ -1,7 +1,7 @@
 //! Floods of one kind of frame, each until the server ends the connection or the client has had
 //! enough: what a connection may cost is bounded, and an honest client is served afterwards.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -296,6 +296,37 @@ fn a_flood_within_the_rules_costs_little() {
             assert!(is_own || clients_end(), "{name}: {reason:?}");
             connection.close(VarInt::from_u32(0), b"");
         }
+        attacked.is_well(before).await;
+    });
+}
+
+/// Bytes of requests that do not touch each other. noq keeps each apart, up to 1024 of a stream.
+#[test]
+fn islands_of_one_byte_are_bounded_by_the_windows() {
+    /// Islands of one stream, with a gap before each.
+    const ISLANDS: u64 = 1000;
+    let (sent, mut number) = (Arc::new(AtomicU64::new(0)), 0_u64);
+    let count = sent.clone();
+    let islands = repeat(move || {
+        let (stream, offset) = (4 * (number / ISLANDS), 2 * (number % ISLANDS) + 1);
+        number += 1;
+        count.store(number, Ordering::Relaxed);
+        [integers(&[0x0e, stream, offset, 1]), vec![0]].concat()
+    });
+    runtime().block_on(async {
+        let attacked = Attacked::start();
+        let before = (panics(), resident());
+        let Client { _endpoint, connection, server } =
+            attacked.client(Alpn::HqInterop, Some(islands)).await;
+        let from = resident();
+        tokio::time::timeout(PATIENCE, pour(&connection)).await.expect("an end of the data");
+        let (sent, received) = (sent.load(Ordering::Relaxed), server.stats().udp_rx.bytes);
+        let grown = resident().saturating_sub(from);
+        println!(
+            "{sent} islands in {received} bytes: {grown} bytes more, {:?}",
+            server.close_reason()
+        );
+        connection.close(VarInt::from_u32(0), b"");
         attacked.is_well(before).await;
     });
 }

@@ -1,12 +1,12 @@
 //! Frames of HTTP/3 as wholes (RFC 9114 section 7). h3 keeps the pieces in which an unfinished
 //! frame arrives, and each piece keeps the whole datagram: a peer that sends a byte a datagram
 //! makes it hold a thousand times what it sent. So pieces are copied together here, up to a bound,
-//! and h3 gets frames that are complete. DATA goes to it as it comes, but for empty frames: h3 0.0.8
-//! tells one as it tells the end of a body (frame.rs, `poll_data`).
+//! and h3 gets frames that are complete. DATA goes to it as it comes, but for empty frames: h3
+//! 0.0.8 tells one as it tells the end of a body (frame.rs, `poll_data`).
 //!
-//! h3 gets one piece at a time. It asks for more at each step, before it looks at what it has, and a
-//! step takes one frame's header or one frame's data: with more than that in a piece, short frames
-//! would make it collect what the peer sends, faster than anybody reads it.
+//! h3 gets one piece at a time. It asks for more at each step, before it looks at what it has, and
+//! a step takes one frame's header or one frame's data: with more than that in a piece, short
+//! frames would make it collect what the peer sends, faster than anybody reads it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -204,10 +204,10 @@ impl Conn {
         self.in_recovery
     }
 
-    /// An episode begins `now`: it lasts until the acknowledgement of a packet that is not sent
+    /// An episode begins: it lasts until the acknowledgement of a packet that is not sent
     /// yet.
-    pub(crate) fn begin_recovery(&mut self, now: Instant) {
-        self.recovery_start = self.sampler.next_order(now);
+    pub(crate) fn begin_recovery(&mut self) {
+        self.recovery_start = self.sampler.next_order();
         self.has_recovery_start = true;
         self.in_recovery = true;
         self.episode_has_marks = false;
@@ -237,9 +237,9 @@ impl Conn {
 
     /// The episode of a TCP timeout lasts until something arrives that left after it, also where it
     /// had begun before, with a fast recovery.
-    pub(crate) fn extend_recovery_past_timeout(&mut self, now: Instant) {
+    pub(crate) fn extend_recovery_past_timeout(&mut self) {
         if self.has_timed_out {
-            self.recovery_start = self.sampler.next_order(now);
+            self.recovery_start = self.sampler.next_order();
         }
     }
 
@@ -332,6 +332,15 @@ impl Conn {
     /// 0 while the data is still to be repaired, which is no idleness of the application.
     pub(crate) fn is_idle(&self) -> bool {
         self.inflight == 0 && !self.awaits_repair
+    }
+
+    /// The transport's clock has stepped back to `now`. An episode that lasts ends with a packet that
+    /// leaves from now on. One that is over is forgotten: a loss of what left before the step may
+    /// begin the next one.
+    pub(crate) fn go_on_after_step(&mut self, now: Instant) {
+        self.sampler.begin_clock(now);
+        self.recovery_start = self.sampler.next_order();
+        self.has_recovery_start = self.in_recovery;
     }
 
     /// True if another full packet does not fit into the window.
@@ -490,10 +499,6 @@ impl Conn {
     ) -> RateSample {
         if let Some(rtt) = rtt {
             return self.sample_by_transport(now, p, rtt);
-        }
-        if now < p.send_time() {
-            // The clock has stepped back, and the round trip is unknown.
-            return self.sample_by_transport(now, p, RttSample::Ambiguous);
         }
         let measured = Measured::exactly(now.since(p.send_time()));
         self.update_srtt(measured.rtt());

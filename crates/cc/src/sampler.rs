@@ -111,18 +111,22 @@ impl SendOrder {
     }
 }
 
-/// Bytes lost or taken for lost, of which the low 36 bits; above them the CE marks in packets, of
-/// which the low 22; and above these the generation of the path, of which the low 6. Losses and
-/// marks are only asked for what they grew by within a round trip, and a packet has 48 bytes. A
-/// flight has 34 bits; four million packets of 1200 bytes are 400 Gbit/s at 100 ms.
+/// Bytes lost or taken for lost, of which the low 34 bits; above them the CE marks in packets, of
+/// which the low 22; above these the steps of the clock, of which the low 2; and above these the
+/// generation of the path, of which the low 6. Losses and marks are only asked for what they grew
+/// by within a round trip, and a packet has 48 bytes. A flight has 34 bits; four million packets of
+/// 1200 bytes are 400 Gbit/s at 100 ms; a clock that steps four times in a round trip is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Losses(u64);
 
 impl Losses {
-    const MARKS_SHIFT: u32 = 36;
+    const MARKS_SHIFT: u32 = 34;
     const LOST_MASK: u64 = (1 << Self::MARKS_SHIFT) - 1;
+    const CLOCK_SHIFT: u32 = 56;
+    const CLOCK_ONE: u64 = 1 << Self::CLOCK_SHIFT;
+    const CLOCK_MASK: u64 = (1 << Self::PATH_SHIFT) - Self::CLOCK_ONE;
     const PATH_SHIFT: u32 = 58;
-    const MARKS_MASK: u64 = (1 << (Self::PATH_SHIFT - Self::MARKS_SHIFT)) - 1;
+    const MARKS_MASK: u64 = (1 << (Self::CLOCK_SHIFT - Self::MARKS_SHIFT)) - 1;
 
     const fn marks(self) -> u64 {
         self.0 >> Self::MARKS_SHIFT & Self::MARKS_MASK
@@ -131,8 +135,19 @@ impl Losses {
     const fn add(self, lost: u64, marks: u64) -> Self {
         let lost = self.0.wrapping_add(lost) & Self::LOST_MASK;
         let marks = self.marks().wrapping_add(marks) & Self::MARKS_MASK;
-        let path = self.0 >> Self::PATH_SHIFT << Self::PATH_SHIFT;
-        Self(lost | marks << Self::MARKS_SHIFT | path)
+        Self(lost | marks << Self::MARKS_SHIFT).of_path_and_clock(self)
+    }
+
+    /// The volumes of `self` on another's path and clock.
+    const fn of_path_and_clock(self, other: Self) -> Self {
+        let volumes = self.0 & (Self::CLOCK_ONE - 1);
+        Self(volumes | other.0 >> Self::CLOCK_SHIFT << Self::CLOCK_SHIFT)
+    }
+
+    /// The same volumes after a step of the clock.
+    const fn on_next_clock(self) -> Self {
+        let clock = self.0.wrapping_add(Self::CLOCK_ONE) & Self::CLOCK_MASK;
+        Self(self.0 & !Self::CLOCK_MASK | clock)
     }
 
     /// The same volumes on the next path.
@@ -144,6 +159,12 @@ impl Losses {
     #[inline]
     const fn is_same_path(self, other: Self) -> bool {
         (self.0 ^ other.0) >> Self::PATH_SHIFT == 0
+    }
+
+    /// True if both are of the same path, and the clock has not stepped between them.
+    #[inline]
+    const fn is_same_path_and_clock(self, other: Self) -> bool {
+        (self.0 ^ other.0) >> Self::CLOCK_SHIFT == 0
     }
 
     #[inline]
@@ -244,7 +265,7 @@ impl Measured {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct RateSample {
-    /// The time of the ACK.
+    /// The time of the ACK. It goes on where the transport's clock steps back.
     pub now: Instant,
     /// RS.rtt; [`Duration::MAX`] when the transport has no sample for this ACK.
     pub(crate) rtt: Duration,
@@ -320,6 +341,9 @@ pub(crate) struct Sampler {
     /// C.min_rtt over the lifetime of the connection.
     min_rtt: Duration,
     next_index: u64,
+    newest_sent: Instant,
+    /// All steps of the clock, which the time of an algorithm is ahead of the transport's.
+    ahead: Duration,
 }
 
 impl Sampler {
@@ -334,7 +358,37 @@ impl Sampler {
             app_limited: NOT_LIMITED,
             min_rtt,
             next_index: 0,
+            newest_sent: now,
+            ahead: Duration::ZERO,
         }
+    }
+
+    /// The time of the newest packet.
+    #[inline]
+    pub(crate) const fn newest_sent(&self) -> Instant {
+        self.newest_sent
+    }
+
+    /// The time of the newest ACK, or at which the flow began to send again.
+    #[inline]
+    pub(crate) const fn delivered_time(&self) -> Instant {
+        self.delivered_time
+    }
+
+    /// `now` as an algorithm takes it: its time does not step back.
+    pub(crate) fn algorithm_time(&self, now: Instant) -> Instant {
+        now.max(self.delivered_time) + self.ahead
+    }
+
+    /// The transport's clock has stepped back to `now`. Intervals begin anew: none reaches across
+    /// the step.
+    pub(crate) fn begin_clock(&mut self, now: Instant) {
+        let back = self.delivered_time.max(self.newest_sent).since(now);
+        self.losses = self.losses.on_next_clock();
+        self.delivered_time = now;
+        self.first_send_time = now;
+        self.newest_sent = now;
+        self.ahead = Duration::from_nanos(self.ahead.as_nanos().saturating_add(back.as_nanos()));
     }
 
     pub(crate) fn is_app_limited(&self) -> bool {
@@ -356,6 +410,7 @@ impl Sampler {
     /// packet.
     #[inline]
     pub(crate) fn on_sent(&mut self, now: Instant, size: u64, inflight: u64) -> PacketState {
+        self.newest_sent = now;
         let index = self.next_index;
         self.next_index = index.wrapping_add(1);
         PacketState {
@@ -399,9 +454,10 @@ impl Sampler {
         self.losses = self.losses.add(as_lost.min(Losses::LOST_MASK), packets);
     }
 
-    /// The place in the order of sending that the next packet will have if it leaves `now`.
-    pub(crate) const fn next_order(&self, now: Instant) -> SendOrder {
-        SendOrder { time: now, index: PacketIndex(self.next_index as u16 & INDEX_MASK) }
+    /// The earliest place in the order of sending that the next packet can have.
+    pub(crate) const fn next_order(&self) -> SendOrder {
+        let index = PacketIndex(self.next_index as u16 & INDEX_MASK);
+        SendOrder { time: self.newest_sent, index }
     }
 
     /// The flow goes on over another path: packets from before are not of this path.
@@ -411,7 +467,7 @@ impl Sampler {
 
     /// Begins the path after that of `before`, for a sampler made anew.
     pub(crate) fn begin_path_after(&mut self, before: &Self) {
-        self.losses = Losses(before.losses.0 >> Losses::PATH_SHIFT << Losses::PATH_SHIFT);
+        self.losses = Losses(0).of_path_and_clock(before.losses);
         self.begin_path();
     }
 
@@ -419,6 +475,25 @@ impl Sampler {
     #[inline]
     pub(crate) const fn is_of_this_path(&self, p: &PacketState) -> bool {
         self.losses.is_same_path(p.losses)
+    }
+
+    /// True if `p` is of this path, and the clock has not stepped since it left.
+    #[inline]
+    pub(crate) const fn is_of_this_path_and_clock(&self, p: &PacketState) -> bool {
+        self.losses.is_same_path_and_clock(p.losses)
+    }
+
+    /// `p` as it counts now, if it left on this path and the clock has stepped since: before all that
+    /// left after the step, and without a rate in it.
+    #[cold]
+    pub(crate) fn of_earlier_clock(&self, p: &PacketState) -> Option<PacketState> {
+        let is_earlier = self.is_of_this_path(p) && !self.is_of_this_path_and_clock(p);
+        is_earlier.then_some(PacketState {
+            send_time: self.first_send_time,
+            delivered_time: Instant::MAX,
+            first_send_time: Instant::MAX,
+            ..*p
+        })
     }
 
     /// The shortest round trip of the connection; [`Duration::MAX`] before the first sample.
@@ -454,7 +529,7 @@ impl Sampler {
         // An interval under the shortest round trip is no measurement of this path.
         let reliable = interval >= self.min_rtt;
         RateSample {
-            now,
+            now: now + self.ahead,
             rtt: rtt.rtt,
             delivery_rate: if reliable {
                 Rate::from_volume(delivered, interval)

@@ -67,7 +67,7 @@ pub trait CongestionControl {
     fn on_safe_retreat(&mut self, _conn: &mut Conn) {}
     /// Safe Retreat is over, and ssthresh becomes half of what was delivered since the jump began.
     fn on_retreated(&mut self, _conn: &mut Conn, _half_of_pipe: u64) {}
-    /// C.SMSS changed.
+    /// C.SMSS changed. One that wraps another tells it: a BBR keeps what it made by the old one.
     fn on_mtu_update(&mut self, _conn: &mut Conn) {}
     /// True if CE marks have an answer; without one the transport does not ask for them.
     fn wants_ecn(&self) -> bool {

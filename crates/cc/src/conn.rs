@@ -2,7 +2,7 @@
 
 use crate::config::{AckFrequency, Config, Transport, initial_cwnd};
 use crate::sampler::{
-    MAX_TX_IN_FLIGHT, Measured, PacketState, RateSample, RttSample, Sampler, SendOrder,
+    MAX_TX_IN_FLIGHT, Measured, PacketIndex, PacketState, RateSample, RttSample, Sampler, SendOrder,
 };
 use crate::units::{Duration, Gain, Instant, Rate};
 
@@ -63,7 +63,9 @@ pub struct Conn {
     /// The first packet that was, or will be, sent after the newest recovery episode began, RFC
     /// 9002 section 7.3.2, if there was one. Stays after the episode's end: packets sent before
     /// this still belong to it.
-    recovery_start: SendOrder,
+    recovery_start_time: Instant,
+    // Apart from the time, so that it takes no more than its two bytes.
+    recovery_start_index: PacketIndex,
     has_recovery_start: bool,
     /// TCP: the episode that lasts has a timeout in it.
     has_timed_out: bool,
@@ -116,7 +118,8 @@ impl Conn {
             sampler: Sampler::new(now, handshake_rtt.unwrap_or(Duration::MAX)),
             srtt: handshake_rtt.unwrap_or(Duration::ZERO),
             latest_rtt: handshake_rtt.unwrap_or(Duration::ZERO),
-            recovery_start: SendOrder::default(),
+            recovery_start_time: Instant::default(),
+            recovery_start_index: PacketIndex::default(),
             has_recovery_start: false,
             has_timed_out: false,
             in_recovery: false,
@@ -207,7 +210,7 @@ impl Conn {
     /// An episode begins: it lasts until the acknowledgement of a packet that is not sent
     /// yet.
     pub(crate) fn begin_recovery(&mut self) {
-        self.recovery_start = self.sampler.next_order();
+        self.set_recovery_start(self.sampler.next_order());
         self.has_recovery_start = true;
         self.in_recovery = true;
         self.episode_has_marks = false;
@@ -230,7 +233,7 @@ impl Conn {
             self.has_timed_out = true;
             return;
         }
-        self.recovery_start = SendOrder::default();
+        self.set_recovery_start(SendOrder::default());
         self.has_recovery_start = false;
         self.in_recovery = false;
     }
@@ -239,7 +242,7 @@ impl Conn {
     /// had begun before, with a fast recovery.
     pub(crate) fn extend_recovery_past_timeout(&mut self) {
         if self.has_timed_out {
-            self.recovery_start = self.sampler.next_order();
+            self.set_recovery_start(self.sampler.next_order());
         }
     }
 
@@ -251,13 +254,18 @@ impl Conn {
     /// True if a packet left after the newest recovery episode began, or there was none.
     #[inline]
     pub(crate) fn sent_after_recovery_start(&self, packet: &PacketState) -> bool {
-        packet.send_time() > self.recovery_start.time || self.is_in_recovery_order(packet.order())
+        packet.send_time() > self.recovery_start_time || self.is_in_recovery_order(packet.order())
     }
 
     /// The rest of the question, where the time does not answer it.
     #[cold]
     pub(crate) fn is_in_recovery_order(&self, sent: SendOrder) -> bool {
-        !self.has_recovery_start || !self.recovery_start.is_after(sent)
+        let start = SendOrder { time: self.recovery_start_time, index: self.recovery_start_index };
+        !self.has_recovery_start || !start.is_after(sent)
+    }
+
+    const fn set_recovery_start(&mut self, start: SendOrder) {
+        (self.recovery_start_time, self.recovery_start_index) = (start.time, start.index);
     }
 
     /// A mark is the loss of a packet that arrived all the same ("ECN": CE is congestion), if the
@@ -339,7 +347,7 @@ impl Conn {
     /// begin the next one.
     pub(crate) fn go_on_after_step(&mut self, now: Instant) {
         self.sampler.begin_clock(now);
-        self.recovery_start = self.sampler.next_order();
+        self.set_recovery_start(self.sampler.next_order());
         self.has_recovery_start = self.in_recovery;
     }
 

@@ -175,7 +175,8 @@ startup_gains! { Bbr3Options Bbr3LinuxOptions Bbr3xOptions Bbr3xLinuxOptions Bbr
 macro_rules! amended {
     ($($name:ident)*) => {$(
         impl $name {
-            /// The same without these amendments; the rule that each of them changes is in force.
+            /// The same with these amendments off, and no others: the rule that each of them changes
+            /// is in force.
             #[must_use]
             pub const fn without(mut self, amendments: Amendments) -> Self {
                 self.without = amendments;
@@ -247,7 +248,7 @@ impl BbrSwiftOptions {
         self.keeps
     }
 
-    /// The same with the draft's own rules for these.
+    /// The same with the draft's own rules for these, and for no others.
     #[must_use]
     pub const fn keeping(mut self, rules: DraftRules) -> Self {
         self.keeps = rules;

@@ -95,7 +95,7 @@ impl PacketState {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct SendOrder {
     pub(crate) time: Instant,
-    index: PacketIndex,
+    pub(crate) index: PacketIndex,
 }
 
 impl SendOrder {
@@ -340,10 +340,11 @@ pub(crate) struct Sampler {
     app_limited: u64,
     /// C.min_rtt over the lifetime of the connection.
     min_rtt: Duration,
-    next_index: u64,
     newest_sent: Instant,
-    /// All steps of the clock, which the time of an algorithm is ahead of the transport's.
-    ahead: Duration,
+    next_index: u32,
+    /// Milliseconds of all steps of the clock, each rounded up, which the time of an algorithm is
+    /// ahead of the transport's.
+    ahead_ms: u32,
 }
 
 impl Sampler {
@@ -357,9 +358,9 @@ impl Sampler {
             first_send_time: now,
             app_limited: NOT_LIMITED,
             min_rtt,
-            next_index: 0,
             newest_sent: now,
-            ahead: Duration::ZERO,
+            next_index: 0,
+            ahead_ms: 0,
         }
     }
 
@@ -377,7 +378,12 @@ impl Sampler {
 
     /// `now` as an algorithm takes it: its time does not step back.
     pub(crate) fn algorithm_time(&self, now: Instant) -> Instant {
-        now.max(self.delivered_time) + self.ahead
+        now.max(self.delivered_time) + self.ahead()
+    }
+
+    #[inline]
+    const fn ahead(&self) -> Duration {
+        Duration::from_millis(self.ahead_ms as u64)
     }
 
     /// The transport's clock has stepped back to `now`. Intervals begin anew: none reaches across
@@ -388,7 +394,8 @@ impl Sampler {
         self.delivered_time = now;
         self.first_send_time = now;
         self.newest_sent = now;
-        self.ahead = Duration::from_nanos(self.ahead.as_nanos().saturating_add(back.as_nanos()));
+        let back_ms = u32::try_from(back.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX);
+        self.ahead_ms = self.ahead_ms.saturating_add(back_ms);
     }
 
     pub(crate) fn is_app_limited(&self) -> bool {
@@ -421,7 +428,7 @@ impl Sampler {
             send_time: now,
             packed: inflight.min(MAX_TX_IN_FLIGHT)
                 | (self.is_app_limited() as u64) << TX_IN_FLIGHT_BITS
-                | (index & u64::from(INDEX_MASK)) << INDEX_SHIFT
+                | u64::from(index as u16 & INDEX_MASK) << INDEX_SHIFT
                 | size << SIZE_SHIFT,
         }
     }
@@ -529,7 +536,7 @@ impl Sampler {
         // An interval under the shortest round trip is no measurement of this path.
         let reliable = interval >= self.min_rtt;
         RateSample {
-            now: now + self.ahead,
+            now: now + self.ahead(),
             rtt: rtt.rtt,
             delivery_rate: if reliable {
                 Rate::from_volume(delivered, interval)

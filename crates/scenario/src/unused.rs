@@ -47,7 +47,7 @@ fn of_flow(doc: &Document, table: &FlowTable) -> Vec<(&'static str, bool, &'stat
         (
             "paced",
             table.paced.is_some(),
-            is_cubic || matches!(algorithm, Algorithm::Reno(_)),
+            is_cubic || is_custom || matches!(algorithm, Algorithm::Reno(_)),
             "only cubic and reno can be without pacing",
         ),
         (
@@ -66,5 +66,5 @@ fn of_flow(doc: &Document, table: &FlowTable) -> Vec<(&'static str, bool, &'stat
         ("initial_cwnd", table.initial_cwnd.is_some(), !is_fixed, "a fixed rate has no window"),
     ];
     let there = all.into_iter().filter(|(_, is_there, ..)| *is_there);
-    there.map(|(name, _, has, what)| (name, has || is_custom, what)).collect()
+    there.map(|(name, _, has, what)| (name, has, what)).collect()
 }

@@ -309,6 +309,7 @@ impl<R: Rules> CongestionControl for Bbr3<R> {
     fn on_safe_retreat(&mut self, conn: &mut Conn) {
         self.control.prior_cwnd = conn.cwnd;
         self.undo = Undo::NONE;
+        self.control.forget_basis();
         self.end_startup_for_safe_retreat();
         self.set_pacing_rate(conn);
         self.set_send_quantum(conn);

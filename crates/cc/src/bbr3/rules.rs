@@ -17,7 +17,6 @@ use crate::config::Config;
 use crate::conn::Conn;
 use crate::options::{FlavourOptions, StartupGains};
 use crate::sampler::{PacketState, RateSample};
-
 use crate::units::{Duration, Gain, Instant, Rate};
 
 /// The rules of a flavour, and what it keeps for them.

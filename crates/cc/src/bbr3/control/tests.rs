@@ -1,5 +1,7 @@
 //! Control parameters that are kept while their basis stays are those that would be made anew.
 
+use alloc::vec;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -22,6 +24,7 @@ enum Event {
     RestartFromIdle,
     Rto,
     SpuriousLoss,
+    SafeRetreat,
     Mtu(u64),
     AckFrequency(Option<u32>),
     /// Another one sets the pacing rate or the quantum, to so many percent.
@@ -42,6 +45,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::RestartFromIdle),
         1 => Just(Event::Rto),
         1 => Just(Event::SpuriousLoss),
+        1 => Just(Event::SafeRetreat),
         1 => (500..9_000u64).prop_map(Event::Mtu),
         1 => prop::option::of(2..100u32).prop_map(Event::AckFrequency),
         1 => (50..150u64).prop_map(Event::PacingRate),
@@ -50,11 +54,12 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-const STATES: [State; 6] = [
+const STATES: [State; 7] = [
     State::Startup,
     State::Drain,
     State::ProbeBwDown,
     State::ProbeBwCruise,
+    State::ProbeBwRefill,
     State::ProbeBwUp,
     State::ProbeRtt,
 ];
@@ -112,6 +117,7 @@ impl<R: Rules> Flow<R> {
             Event::RestartFromIdle => bbr.on_restart_from_idle(conn, self.now),
             Event::Rto => bbr.on_rto(conn),
             Event::SpuriousLoss => bbr.on_spurious_loss(conn),
+            Event::SafeRetreat => bbr.on_safe_retreat(conn),
             Event::Mtu(smss) => {
                 conn.smss = smss;
                 bbr.on_mtu_update(conn);
@@ -197,5 +203,6 @@ proptest! {
         bdp_is_that_of_the_model::<Draft>(is_new, &events)?;
         bdp_is_that_of_the_model::<DraftAmended>(is_new, &events)?;
         bdp_is_that_of_the_model::<Linux>(is_new, &events)?;
+        bdp_is_that_of_the_model::<LinuxAmended>(is_new, &events)?;
     }
 }

@@ -2,10 +2,7 @@
 
 use fullpipe_cc::{Duration, Instant};
 
-/// The core's time of a clock's zero. A clock that steps back shows times before its first one.
-const ZERO: Instant = Instant::from_nanos(1 << 62);
-
-/// Converts the stack's times to the core's.
+/// Converts the stack's times to the core's. The first time is the core's zero.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     base: std::time::Instant,
@@ -15,7 +12,7 @@ pub struct Clock {
 impl Clock {
     /// A clock whose zero is `base`.
     pub fn new(base: std::time::Instant) -> Self {
-        Self { base, latest: ZERO }
+        Self { base, latest: Instant::default() }
     }
 
     /// The time of an event. Time that seems to run backwards stands still.
@@ -24,25 +21,14 @@ impl Clock {
         self.latest
     }
 
-    /// The time of an event of a stack that stamps its packets, and its ACKs, in their order: where
-    /// it steps back, the core notices.
-    pub fn in_order(&mut self, now: std::time::Instant) -> Instant {
-        self.latest = self.of(now);
-        self.latest
-    }
-
     /// A time that may be past.
     pub fn of(&self, time: std::time::Instant) -> Instant {
-        match time.checked_duration_since(self.base) {
-            Some(after) => ZERO + Duration::from(after),
-            None => ZERO - Duration::from(self.base.saturating_duration_since(time)),
-        }
+        Instant::default() + Duration::from(time.saturating_duration_since(self.base))
     }
 
     /// The stack's time of a time of the core's.
     pub fn back(&self, time: Instant) -> std::time::Instant {
-        let before = self.base.checked_sub(ZERO.since(time).into()).unwrap_or(self.base);
-        before + std::time::Duration::from(time.since(ZERO))
+        self.base + std::time::Duration::from(time.since(Instant::default()))
     }
 
     /// The time of the newest event.

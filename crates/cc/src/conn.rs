@@ -2,7 +2,7 @@
 
 use crate::config::{AckFrequency, Config, Transport, initial_cwnd};
 use crate::sampler::{
-    MAX_TX_IN_FLIGHT, Measured, PacketIndex, PacketState, RateSample, RttSample, Sampler, SendOrder,
+    MAX_TX_IN_FLIGHT, Measured, PacketState, RateSample, RttSample, Sampler, SendOrder,
 };
 use crate::units::{Duration, Gain, Instant, Rate};
 
@@ -63,9 +63,7 @@ pub struct Conn {
     /// The first packet that was, or will be, sent after the newest recovery episode began, RFC
     /// 9002 section 7.3.2, if there was one. Stays after the episode's end: packets sent before
     /// this still belong to it.
-    recovery_start_time: Instant,
-    // Apart from the time, so that it takes no more than its two bytes.
-    recovery_start_index: PacketIndex,
+    recovery_start: SendOrder,
     has_recovery_start: bool,
     /// TCP: the episode that lasts has a timeout in it.
     has_timed_out: bool,
@@ -118,8 +116,7 @@ impl Conn {
             sampler: Sampler::new(now, handshake_rtt.unwrap_or(Duration::MAX)),
             srtt: handshake_rtt.unwrap_or(Duration::ZERO),
             latest_rtt: handshake_rtt.unwrap_or(Duration::ZERO),
-            recovery_start_time: Instant::default(),
-            recovery_start_index: PacketIndex::default(),
+            recovery_start: SendOrder::default(),
             has_recovery_start: false,
             has_timed_out: false,
             in_recovery: false,
@@ -207,10 +204,10 @@ impl Conn {
         self.in_recovery
     }
 
-    /// An episode begins: it lasts until the acknowledgement of a packet that is not sent
+    /// An episode begins `now`: it lasts until the acknowledgement of a packet that is not sent
     /// yet.
-    pub(crate) fn begin_recovery(&mut self) {
-        self.set_recovery_start(self.sampler.next_order());
+    pub(crate) fn begin_recovery(&mut self, now: Instant) {
+        self.recovery_start = self.sampler.next_order(now);
         self.has_recovery_start = true;
         self.in_recovery = true;
         self.episode_has_marks = false;
@@ -233,16 +230,16 @@ impl Conn {
             self.has_timed_out = true;
             return;
         }
-        self.set_recovery_start(SendOrder::default());
+        self.recovery_start = SendOrder::default();
         self.has_recovery_start = false;
         self.in_recovery = false;
     }
 
     /// The episode of a TCP timeout lasts until something arrives that left after it, also where it
     /// had begun before, with a fast recovery.
-    pub(crate) fn extend_recovery_past_timeout(&mut self) {
+    pub(crate) fn extend_recovery_past_timeout(&mut self, now: Instant) {
         if self.has_timed_out {
-            self.set_recovery_start(self.sampler.next_order());
+            self.recovery_start = self.sampler.next_order(now);
         }
     }
 
@@ -254,18 +251,13 @@ impl Conn {
     /// True if a packet left after the newest recovery episode began, or there was none.
     #[inline]
     pub(crate) fn sent_after_recovery_start(&self, packet: &PacketState) -> bool {
-        packet.send_time() > self.recovery_start_time || self.is_in_recovery_order(packet.order())
+        packet.send_time() > self.recovery_start.time || self.is_in_recovery_order(packet.order())
     }
 
     /// The rest of the question, where the time does not answer it.
     #[cold]
     pub(crate) fn is_in_recovery_order(&self, sent: SendOrder) -> bool {
-        let start = SendOrder { time: self.recovery_start_time, index: self.recovery_start_index };
-        !self.has_recovery_start || !start.is_after(sent)
-    }
-
-    const fn set_recovery_start(&mut self, start: SendOrder) {
-        (self.recovery_start_time, self.recovery_start_index) = (start.time, start.index);
+        !self.has_recovery_start || !self.recovery_start.is_after(sent)
     }
 
     /// A mark is the loss of a packet that arrived all the same ("ECN": CE is congestion), if the
@@ -340,15 +332,6 @@ impl Conn {
     /// 0 while the data is still to be repaired, which is no idleness of the application.
     pub(crate) fn is_idle(&self) -> bool {
         self.inflight == 0 && !self.awaits_repair
-    }
-
-    /// The transport's clock has stepped back to `now`. An episode that lasts ends with a packet that
-    /// leaves from now on. One that is over is forgotten: a loss of what left before the step may
-    /// begin the next one.
-    pub(crate) fn go_on_after_step(&mut self, now: Instant) {
-        self.sampler.begin_clock(now);
-        self.set_recovery_start(self.sampler.next_order());
-        self.has_recovery_start = self.in_recovery;
     }
 
     /// True if another full packet does not fit into the window.
@@ -507,6 +490,10 @@ impl Conn {
     ) -> RateSample {
         if let Some(rtt) = rtt {
             return self.sample_by_transport(now, p, rtt);
+        }
+        if now < p.send_time() {
+            // The clock has stepped back, and the round trip is unknown.
+            return self.sample_by_transport(now, p, RttSample::Ambiguous);
         }
         let measured = Measured::exactly(now.since(p.send_time()));
         self.update_srtt(measured.rtt());

@@ -11,11 +11,7 @@ use crate::pacer::{BurstLimits, Pacer};
 use crate::resume::Resume;
 use crate::sampler::{MAX_SIZE, PacketState};
 use crate::snapshot::{Metrics, Snapshot, State};
-use crate::units::{Duration, Instant, Rate};
-
-/// A clock that is before its newest time by no more than this has not stepped: two processors need
-/// not read the same.
-const CLOCK_JITTER: Duration = Duration::from_micros(100);
+use crate::units::{Instant, Rate};
 
 /// The answer to a transport that wants to send a packet now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -222,9 +218,6 @@ impl Controller {
     // Always: left to itself the compiler calls it, for 10 of 114 instructions.
     #[inline(always)]
     pub fn on_sent(&mut self, now: Instant, bytes: u32) -> PacketState {
-        if now < self.conn.sampler.newest_sent() {
-            self.note_clock(now, self.conn.sampler.newest_sent());
-        }
         // More than the packet's state can hold would never leave C.inflight again.
         let bytes = u64::from(bytes).min(MAX_SIZE);
         // All three tests come before the packet is in flight. HandleRestartFromIdle() wants
@@ -411,8 +404,7 @@ impl Controller {
 
     #[cold]
     pub(crate) fn request_probe(&mut self, now: Instant) -> Result<(), NotNow> {
-        let time = self.conn.sampler.algorithm_time(now);
-        each!(&mut self.algo, a => a.request_probe(&self.conn, time))
+        each!(&mut self.algo, a => a.request_probe(&self.conn, now))
     }
 
     /// The algorithm's state, for logs like qlog: another one than before a call is a change. A
@@ -432,28 +424,10 @@ impl Controller {
         each!(&self.algo, a => a.snapshot(&self.conn))
     }
 
-    /// `now` is before the newest time of an ACK, or of a packet. By little it is no step, but a
-    /// clock that is not exact.
-    #[cold]
-    fn note_clock(&mut self, now: Instant, newest: Instant) {
-        if newest.since(now) <= CLOCK_JITTER {
-            return;
-        }
-        self.conn.go_on_after_step(now);
-        self.pacer.go_on_from(now);
-        #[cfg(feature = "careful-resume")]
-        if let Some(resume) = &mut self.resume {
-            resume.go_on_after_step(&self.conn);
-        }
-    }
-
     // Apart and cold, so that a send is short enough to be inlined.
     #[cold]
     fn go_on_after_pause(&mut self, now: Instant) {
-        // The newest packet may have left long before the newest ACK came.
-        self.note_clock(now, self.conn.sampler.delivered_time());
-        let time = self.conn.sampler.algorithm_time(now);
-        each!(&mut self.algo, a => a.on_pause(&mut self.conn, time));
+        each!(&mut self.algo, a => a.on_pause(&mut self.conn, now));
         if self.conn.sampler.is_app_limited() {
             self.restart_from_idle(now);
         }
@@ -461,8 +435,7 @@ impl Controller {
 
     fn restart_from_idle(&mut self, now: Instant) {
         self.lift_jump();
-        let time = self.conn.sampler.algorithm_time(now);
-        each!(&mut self.algo, a => a.on_restart_from_idle(&mut self.conn, time));
+        each!(&mut self.algo, a => a.on_restart_from_idle(&mut self.conn, now));
         // Nothing is in flight: whatever the mark counted on was delivered, lost or discarded.
         self.conn.sampler.mark_app_limited(0);
         self.resume_after_pause(now);

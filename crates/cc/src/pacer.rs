@@ -205,14 +205,8 @@ impl Pacer {
     #[cold]
     fn step_back(&mut self, now: Instant) {
         if self.updated.since(now) > MAX_LATENESS {
-            self.go_on_from(now);
+            self.updated = now;
         }
-    }
-
-    /// The clock has stepped back to `now`: the credit stays, and nobody was told of a time.
-    pub(crate) fn go_on_from(&mut self, now: Instant) {
-        self.updated = now;
-        self.due = Instant::MAX;
     }
 
     #[inline]

@@ -95,7 +95,7 @@ impl PacketState {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct SendOrder {
     pub(crate) time: Instant,
-    pub(crate) index: PacketIndex,
+    index: PacketIndex,
 }
 
 impl SendOrder {
@@ -111,22 +111,18 @@ impl SendOrder {
     }
 }
 
-/// Bytes lost or taken for lost, of which the low 34 bits; above them the CE marks in packets, of
-/// which the low 22; above these the steps of the clock, of which the low 2; and above these the
-/// generation of the path, of which the low 6. Losses and marks are only asked for what they grew
-/// by within a round trip, and a packet has 48 bytes. A flight has 34 bits; four million packets of
-/// 1200 bytes are 400 Gbit/s at 100 ms; a clock that steps four times in a round trip is none.
+/// Bytes lost or taken for lost, of which the low 36 bits; above them the CE marks in packets, of
+/// which the low 22; and above these the generation of the path, of which the low 6. Losses and
+/// marks are only asked for what they grew by within a round trip, and a packet has 48 bytes. A
+/// flight has 34 bits; four million packets of 1200 bytes are 400 Gbit/s at 100 ms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Losses(u64);
 
 impl Losses {
-    const MARKS_SHIFT: u32 = 34;
+    const MARKS_SHIFT: u32 = 36;
     const LOST_MASK: u64 = (1 << Self::MARKS_SHIFT) - 1;
-    const CLOCK_SHIFT: u32 = 56;
-    const CLOCK_ONE: u64 = 1 << Self::CLOCK_SHIFT;
-    const CLOCK_MASK: u64 = (1 << Self::PATH_SHIFT) - Self::CLOCK_ONE;
     const PATH_SHIFT: u32 = 58;
-    const MARKS_MASK: u64 = (1 << (Self::CLOCK_SHIFT - Self::MARKS_SHIFT)) - 1;
+    const MARKS_MASK: u64 = (1 << (Self::PATH_SHIFT - Self::MARKS_SHIFT)) - 1;
 
     const fn marks(self) -> u64 {
         self.0 >> Self::MARKS_SHIFT & Self::MARKS_MASK
@@ -135,19 +131,8 @@ impl Losses {
     const fn add(self, lost: u64, marks: u64) -> Self {
         let lost = self.0.wrapping_add(lost) & Self::LOST_MASK;
         let marks = self.marks().wrapping_add(marks) & Self::MARKS_MASK;
-        Self(lost | marks << Self::MARKS_SHIFT).of_path_and_clock(self)
-    }
-
-    /// The volumes of `self` on another's path and clock.
-    const fn of_path_and_clock(self, other: Self) -> Self {
-        let volumes = self.0 & (Self::CLOCK_ONE - 1);
-        Self(volumes | other.0 >> Self::CLOCK_SHIFT << Self::CLOCK_SHIFT)
-    }
-
-    /// The same volumes after a step of the clock.
-    const fn on_next_clock(self) -> Self {
-        let clock = self.0.wrapping_add(Self::CLOCK_ONE) & Self::CLOCK_MASK;
-        Self(self.0 & !Self::CLOCK_MASK | clock)
+        let path = self.0 >> Self::PATH_SHIFT << Self::PATH_SHIFT;
+        Self(lost | marks << Self::MARKS_SHIFT | path)
     }
 
     /// The same volumes on the next path.
@@ -159,12 +144,6 @@ impl Losses {
     #[inline]
     const fn is_same_path(self, other: Self) -> bool {
         (self.0 ^ other.0) >> Self::PATH_SHIFT == 0
-    }
-
-    /// True if both are of the same path, and the clock has not stepped between them.
-    #[inline]
-    const fn is_same_path_and_clock(self, other: Self) -> bool {
-        (self.0 ^ other.0) >> Self::CLOCK_SHIFT == 0
     }
 
     #[inline]
@@ -265,7 +244,7 @@ impl Measured {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub struct RateSample {
-    /// The time of the ACK. It goes on where the transport's clock steps back.
+    /// The time of the ACK.
     pub now: Instant,
     /// RS.rtt; [`Duration::MAX`] when the transport has no sample for this ACK.
     pub(crate) rtt: Duration,
@@ -340,11 +319,7 @@ pub(crate) struct Sampler {
     app_limited: u64,
     /// C.min_rtt over the lifetime of the connection.
     min_rtt: Duration,
-    newest_sent: Instant,
-    next_index: u32,
-    /// Milliseconds of all steps of the clock, each rounded up, which the time of an algorithm is
-    /// ahead of the transport's.
-    ahead_ms: u32,
+    next_index: u64,
 }
 
 impl Sampler {
@@ -358,44 +333,8 @@ impl Sampler {
             first_send_time: now,
             app_limited: NOT_LIMITED,
             min_rtt,
-            newest_sent: now,
             next_index: 0,
-            ahead_ms: 0,
         }
-    }
-
-    /// The time of the newest packet.
-    #[inline]
-    pub(crate) const fn newest_sent(&self) -> Instant {
-        self.newest_sent
-    }
-
-    /// The time of the newest ACK, or at which the flow began to send again.
-    #[inline]
-    pub(crate) const fn delivered_time(&self) -> Instant {
-        self.delivered_time
-    }
-
-    /// `now` as an algorithm takes it: its time does not step back.
-    pub(crate) fn algorithm_time(&self, now: Instant) -> Instant {
-        now.max(self.delivered_time) + self.ahead()
-    }
-
-    #[inline]
-    const fn ahead(&self) -> Duration {
-        Duration::from_millis(self.ahead_ms as u64)
-    }
-
-    /// The transport's clock has stepped back to `now`. Intervals begin anew: none reaches across
-    /// the step.
-    pub(crate) fn begin_clock(&mut self, now: Instant) {
-        let back = self.delivered_time.max(self.newest_sent).since(now);
-        self.losses = self.losses.on_next_clock();
-        self.delivered_time = now;
-        self.first_send_time = now;
-        self.newest_sent = now;
-        let back_ms = u32::try_from(back.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX);
-        self.ahead_ms = self.ahead_ms.saturating_add(back_ms);
     }
 
     pub(crate) fn is_app_limited(&self) -> bool {
@@ -417,7 +356,6 @@ impl Sampler {
     /// packet.
     #[inline]
     pub(crate) fn on_sent(&mut self, now: Instant, size: u64, inflight: u64) -> PacketState {
-        self.newest_sent = now;
         let index = self.next_index;
         self.next_index = index.wrapping_add(1);
         PacketState {
@@ -428,7 +366,7 @@ impl Sampler {
             send_time: now,
             packed: inflight.min(MAX_TX_IN_FLIGHT)
                 | (self.is_app_limited() as u64) << TX_IN_FLIGHT_BITS
-                | u64::from(index as u16 & INDEX_MASK) << INDEX_SHIFT
+                | (index & u64::from(INDEX_MASK)) << INDEX_SHIFT
                 | size << SIZE_SHIFT,
         }
     }
@@ -461,10 +399,9 @@ impl Sampler {
         self.losses = self.losses.add(as_lost.min(Losses::LOST_MASK), packets);
     }
 
-    /// The earliest place in the order of sending that the next packet can have.
-    pub(crate) const fn next_order(&self) -> SendOrder {
-        let index = PacketIndex(self.next_index as u16 & INDEX_MASK);
-        SendOrder { time: self.newest_sent, index }
+    /// The place in the order of sending that the next packet will have if it leaves `now`.
+    pub(crate) const fn next_order(&self, now: Instant) -> SendOrder {
+        SendOrder { time: now, index: PacketIndex(self.next_index as u16 & INDEX_MASK) }
     }
 
     /// The flow goes on over another path: packets from before are not of this path.
@@ -474,7 +411,7 @@ impl Sampler {
 
     /// Begins the path after that of `before`, for a sampler made anew.
     pub(crate) fn begin_path_after(&mut self, before: &Self) {
-        self.losses = Losses(0).of_path_and_clock(before.losses);
+        self.losses = Losses(before.losses.0 >> Losses::PATH_SHIFT << Losses::PATH_SHIFT);
         self.begin_path();
     }
 
@@ -482,25 +419,6 @@ impl Sampler {
     #[inline]
     pub(crate) const fn is_of_this_path(&self, p: &PacketState) -> bool {
         self.losses.is_same_path(p.losses)
-    }
-
-    /// True if `p` is of this path, and the clock has not stepped since it left.
-    #[inline]
-    pub(crate) const fn is_of_this_path_and_clock(&self, p: &PacketState) -> bool {
-        self.losses.is_same_path_and_clock(p.losses)
-    }
-
-    /// `p` as it counts now, if it left on this path and the clock has stepped since: before all that
-    /// left after the step, and without a rate in it.
-    #[cold]
-    pub(crate) fn of_earlier_clock(&self, p: &PacketState) -> Option<PacketState> {
-        let is_earlier = self.is_of_this_path(p) && !self.is_of_this_path_and_clock(p);
-        is_earlier.then_some(PacketState {
-            send_time: self.first_send_time,
-            delivered_time: Instant::MAX,
-            first_send_time: Instant::MAX,
-            ..*p
-        })
     }
 
     /// The shortest round trip of the connection; [`Duration::MAX`] before the first sample.
@@ -536,7 +454,7 @@ impl Sampler {
         // An interval under the shortest round trip is no measurement of this path.
         let reliable = interval >= self.min_rtt;
         RateSample {
-            now: now + self.ahead(),
+            now,
             rtt: rtt.rtt,
             delivery_rate: if reliable {
                 Rate::from_volume(delivered, interval)

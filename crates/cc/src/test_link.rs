@@ -45,13 +45,6 @@ pub(crate) struct Flight {
 pub(crate) struct Link {
     pub(crate) cc: Controller,
     pub(crate) now: Instant,
-    /// The host's clock has stepped back by so much.
-    pub(crate) clock_behind: Duration,
-    /// Each reading of the host's clock may be up to so much too early.
-    pub(crate) clock_jitter: Duration,
-    /// The host comes to an ACK up to so much after it arrived; it stamps it with its arrival.
-    pub(crate) host_late: Duration,
-    readings: u64,
     /// Bytes of every packet.
     pub(crate) size: u64,
     pub(crate) rate: Rate,
@@ -89,10 +82,6 @@ impl Link {
         Self {
             cc: Controller::new(algorithm, config, now),
             now,
-            clock_behind: Duration::ZERO,
-            clock_jitter: Duration::ZERO,
-            host_late: Duration::ZERO,
-            readings: 0,
             size: u64::from(config.smss),
             rate: Rate::from_bits_per_sec(mbit * 1_000_000),
             rtt,
@@ -125,18 +114,6 @@ impl Link {
         self.cc.state()
     }
 
-    /// What the host's clock shows at `time`.
-    pub(crate) fn host_time(&mut self, time: Instant) -> Instant {
-        let early = self.up_to(self.clock_jitter);
-        time - (self.clock_behind + early)
-    }
-
-    /// From zero to `most`, in an order without a pattern.
-    fn up_to(&mut self, most: Duration) -> Duration {
-        self.readings += 1;
-        Duration::from_nanos(most.as_nanos() * (self.readings * 37 % 101) / 100)
-    }
-
     pub(crate) fn send(&mut self) -> Option<Instant> {
         if !self.busy {
             self.cc.on_app_limited();
@@ -146,11 +123,9 @@ impl Link {
             if self.cc.inflight() + self.size > self.credit {
                 return None;
             }
-            let host = self.host_time(self.now);
-            match self.cc.can_send(host) {
+            match self.cc.can_send(self.now) {
                 SendDecision::Now { .. } => self.send_packet(),
-                // Its timer is a length of time.
-                SendDecision::At(at) => return Some(self.now + at.since(host)),
+                SendDecision::At(at) => return Some(at),
                 SendDecision::CwndLimited => return None,
             }
         }
@@ -158,8 +133,7 @@ impl Link {
 
     /// A full packet leaves, allowed or not.
     pub(crate) fn send_packet(&mut self) {
-        let host = self.host_time(self.now);
-        let packet = self.cc.on_sent(host, self.size as u32);
+        let packet = self.cc.on_sent(self.now, self.size as u32);
         self.most_inflight = self.most_inflight.max(self.cc.inflight());
         let (now, size) = (self.now, self.size);
         let lost = self.policer.as_mut().is_some_and(|p| p.drops(now, size));
@@ -184,13 +158,11 @@ impl Link {
             self.now += MS;
             return;
         };
-        self.now = self.now.max(next);
+        self.now = next;
         if next_ack != Some(next) {
             return;
         }
-        let host = self.host_time(next);
-        self.now = self.now.max(next + self.up_to(self.host_late));
-        let mut batch = self.cc.ack(host);
+        let mut batch = self.cc.ack(self.now);
         batch.receiver_delay(self.told_delay.unwrap_or(self.receiver_delay));
         batch.ack_delay(self.told_wait);
         while self.flight.front().is_some_and(|f| f.ack == next) {

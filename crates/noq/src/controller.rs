@@ -79,11 +79,11 @@ impl NoqController {
         marks: Option<Marks>,
     ) -> Self {
         let config = Config { smss: u32::from(mtu), transport: Transport::Quic, ..config };
-        let clock = Clock::new(base);
+        let start = Instant::default();
         Self {
             inner: share(Inner {
-                core: Core::new(algorithm, config, clock.latest()),
-                clock,
+                core: Core::new(algorithm, config, start),
+                clock: Clock::new(base),
                 flight: Flight::default(),
                 batch: Batch::default(),
                 marks,
@@ -246,7 +246,7 @@ impl Controller for NoqController {
     fn on_packet_sent(&mut self, now: NoqInstant, bytes: u16, pn: u64) {
         let mut inner = self.inner();
         inner.close_batch();
-        let now = inner.clock.in_order(now);
+        let now = inner.clock.at(now);
         let state = inner.core.on_sent(now, u32::from(bytes));
         inner.flight.insert(pn, state);
     }
@@ -267,7 +267,7 @@ impl Controller for NoqController {
         _rtt: &RttEstimator,
     ) {
         let mut inner = self.inner();
-        let (now, sent) = (inner.clock.in_order(now), inner.clock.of(sent));
+        let (now, sent) = (inner.clock.at(now), inner.clock.of(sent));
         if !inner.batch.takes_acked(now) {
             inner.close_batch();
             if app_limited && inner.unsent.is_none() {
@@ -287,13 +287,13 @@ impl Controller for NoqController {
         _largest_packet_num_acked: Option<u64>,
     ) {
         let mut inner = self.inner();
-        let now = inner.clock.in_order(now);
+        let now = inner.clock.at(now);
         inner.batch_at(now).acks_ended(in_flight);
     }
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: NoqInstant) {
         let mut inner = self.inner();
-        let now = inner.clock.in_order(now);
+        let now = inner.clock.at(now);
         // Not found: a packet of the path before a migration, which is no news about this one.
         if let Some(state) = inner.flight.take_lost(pn, u64::from(lost_bytes)) {
             inner.batch_at(now).lost(state);
@@ -310,7 +310,7 @@ impl Controller for NoqController {
         _largest_lost_pn: u64,
     ) {
         let mut inner = self.inner();
-        let now = inner.clock.in_order(now);
+        let now = inner.clock.at(now);
         // At least one: noq says so.
         let heard = || inner.marks.as_ref().map_or(1, |marks| marks.take().max(1));
         let marked = if is_ecn { heard() } else { 0 };

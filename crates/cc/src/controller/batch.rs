@@ -82,15 +82,9 @@ impl<'a> AckBatch<'a> {
     /// `packet` is newly acknowledged.
     #[inline]
     pub fn acked(&mut self, packet: &PacketState) {
-        let earlier;
-        let mut counted = packet;
-        if !self.cc.conn.sampler.is_of_this_path_and_clock(packet) {
-            let Some(packet) = self.cc.conn.sampler.of_earlier_clock(packet) else { return };
-            self.said.more |= MORE;
-            earlier = packet;
-            counted = &earlier;
+        if self.cc.conn.sampler.is_of_this_path(packet) {
+            self.count_acked(packet);
         }
-        self.count_acked(counted);
     }
 
     /// `total` bytes are newly acknowledged; `newest` is the packet among them that was sent last.
@@ -110,7 +104,7 @@ impl<'a> AckBatch<'a> {
                 self.said.acked_before_recovery =
                     self.said.acked_before_recovery.saturating_add(others);
             }
-            self.acked(newest);
+            self.count_acked(newest);
         }
     }
 
@@ -120,7 +114,7 @@ impl<'a> AckBatch<'a> {
     pub fn acked_after_loss(&mut self, packet: &PacketState) {
         if self.cc.conn.sampler.is_of_this_path(packet) {
             self.said.acked_late += packet.size();
-            self.acked(packet);
+            self.count_acked(packet);
         }
     }
 
@@ -144,8 +138,7 @@ impl<'a> AckBatch<'a> {
         conn.leave_flight(packet.size());
         conn.count_lost(packet.size());
         each!(&mut self.cc.algo, a => a.on_packet_lost(conn, packet));
-        let earlier = conn.sampler.of_earlier_clock(packet);
-        let sent = earlier.as_ref().unwrap_or(packet).order();
+        let sent = packet.order();
         self.said.more |= MORE;
         self.said.newest_lost =
             Some(self.said.newest_lost.map_or(sent, |newest| newest.latest(sent)));
@@ -289,21 +282,21 @@ impl Drop for AckBatch<'_> {
 /// The closing of a batch.
 impl Controller {
     #[cold]
-    fn time_out(&mut self) {
-        self.enter_recovery();
+    fn time_out(&mut self, now: Instant) {
+        self.enter_recovery(now);
         each!(&mut self.algo, a => a.on_rto(&mut self.conn));
-        self.conn.extend_recovery_past_timeout();
+        self.conn.extend_recovery_past_timeout(now);
     }
 
     /// Opens a recovery episode at its first loss, before the algorithm hears of the loss; does
     /// nothing within an episode, so that what was saved at its start survives a second round.
     #[cold]
-    fn enter_recovery(&mut self) {
+    fn enter_recovery(&mut self, now: Instant) {
         if self.conn.in_recovery() {
             return;
         }
         each!(&mut self.algo, a => a.on_enter_recovery(&mut self.conn));
-        self.conn.begin_recovery();
+        self.conn.begin_recovery(now);
     }
 
     /// An episode ends with the first packet acknowledged that left after it began (RFC 9002
@@ -319,13 +312,7 @@ impl Controller {
 
     #[inline(always)]
     fn sample(&mut self, said: &Said, newest: &PacketState) -> RateSample {
-        let is_behind =
-            said.now < self.conn.sampler.delivered_time() || said.now < newest.send_time();
-        let mut rs = if is_behind {
-            self.sample_by_clock_behind(said.now, *newest, said.rtt)
-        } else {
-            self.conn.sample(said.now, newest, said.rtt)
-        };
+        let mut rs = self.conn.sample(said.now, newest, said.rtt);
         rs.newly_acked = said.newly_acked;
         rs.newly_acked_after_recovery = said.newly_acked - said.acked_before_recovery;
         rs.prior_inflight = said.prior_inflight;
@@ -336,28 +323,6 @@ impl Controller {
         #[cfg(feature = "bbr-swift")]
         rs.set_delays_at_receiver(said.receiver_delay, said.ack_delay);
         rs
-    }
-
-    /// The sample of an ACK that is before the newest one, or before its packet: not of the round
-    /// trip, if the clock has stepped.
-    #[cold]
-    fn sample_by_clock_behind(
-        &mut self,
-        now: Instant,
-        newest: PacketState,
-        rtt: Option<RttSample>,
-    ) -> RateSample {
-        let before = self.conn.sampler.delivered_time().max(newest.send_time());
-        self.note_clock(now, before);
-        if let Some(newest) = self.conn.sampler.of_earlier_clock(&newest) {
-            return self.conn.sample(now, &newest, Some(RttSample::Ambiguous));
-        }
-        let is_negative = now < newest.send_time();
-        self.conn.sample(
-            before,
-            &newest,
-            if is_negative { Some(RttSample::Ambiguous) } else { rtt },
-        )
     }
 
     /// Closes a batch in which more was said than which packets are acknowledged, or that may end a
@@ -391,9 +356,6 @@ impl Controller {
             self.conn.count_repaired_loss();
         }
         if let Some(newest) = &said.newest {
-            if !self.conn.sampler.is_of_this_path_and_clock(newest) {
-                said.rtt = Some(RttSample::Ambiguous);
-            }
             let mut rs = self.sample(&said, newest);
             #[cfg(feature = "careful-resume")]
             self.discard_rate_in_retreat(&mut rs);
@@ -406,7 +368,7 @@ impl Controller {
             self.on_congestion(said.now, sent, true, None);
         }
         if said.has(TIMEOUT) {
-            self.time_out();
+            self.time_out(said.now);
         }
         #[cfg(feature = "careful-resume")]
         self.resume_with(&said);
@@ -426,7 +388,7 @@ impl Controller {
     #[cfg(feature = "careful-resume")]
     fn resume_with(&mut self, said: &Said) {
         self.resume_after_batch(&News {
-            now: self.conn.sampler.algorithm_time(said.now),
+            now: said.now,
             newest: said.newest.as_ref(),
             newly_acked: said.newly_acked,
             is_congested: said.newest_lost.is_some()
@@ -475,12 +437,11 @@ impl Controller {
         let new_episode =
             may_begin && !self.conn.in_recovery() && self.conn.is_in_recovery_order(sent);
         if new_episode {
-            self.enter_recovery();
+            self.enter_recovery(now);
         }
         if marks.is_some() {
             self.conn.note_marks_in_episode();
         }
-        let now = self.conn.sampler.algorithm_time(now);
         let congestion = Congestion { now, new_episode, has_losses, marks };
         each!(&mut self.algo, a => a.on_congestion(&mut self.conn, &congestion));
         new_episode

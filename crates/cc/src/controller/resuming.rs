@@ -66,7 +66,7 @@ impl Controller {
     /// The algorithm has heard of something that is no event of Careful Resume.
     pub(super) fn lay_jump(&mut self, now: Instant) {
         #[cfg(feature = "careful-resume")]
-        self.resume_on(self.conn.sampler.algorithm_time(now), Event::Nothing);
+        self.resume_on(now, Event::Nothing);
         #[cfg(not(feature = "careful-resume"))]
         let _ = now;
     }
@@ -74,14 +74,14 @@ impl Controller {
     /// Nothing was in flight for a time.
     pub(super) fn resume_after_pause(&mut self, now: Instant) {
         #[cfg(feature = "careful-resume")]
-        self.resume_on(self.conn.sampler.algorithm_time(now), Event::LittleSent);
+        self.resume_on(now, Event::LittleSent);
         #[cfg(not(feature = "careful-resume"))]
         let _ = now;
     }
 
     pub(super) fn resume_after_spurious_loss(&mut self, now: Instant) {
         #[cfg(feature = "careful-resume")]
-        self.resume_on(self.conn.sampler.algorithm_time(now), Event::SpuriousLoss);
+        self.resume_on(now, Event::SpuriousLoss);
         #[cfg(not(feature = "careful-resume"))]
         let _ = now;
     }

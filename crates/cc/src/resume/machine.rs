@@ -116,12 +116,6 @@ impl Resume {
         }
     }
 
-    /// The transport's clock has stepped back: what leaves from now on is past the mark.
-    #[cold]
-    pub(crate) const fn go_on_after_step(&mut self, conn: &Conn) {
-        self.mark = conn.sampler.next_order();
-    }
-
     /// The event of a batch, after the algorithm has taken it in and is in `state`.
     pub(crate) fn event(&mut self, conn: &Conn, state: State, news: &News<'_>) -> Event {
         if self.phase != ResumePhase::Reconnaissance {
@@ -242,7 +236,7 @@ impl Resume {
     /// The values of a phase, at its begin.
     fn enter(&mut self, conn: &Conn, now: Instant, phase: Option<ResumePhase>) {
         let Some(phase) = phase else { return };
-        let from_now = conn.sampler.next_order();
+        let from_now = conn.sampler.next_order(now);
         match phase {
             ResumePhase::Reconnaissance => {}
             ResumePhase::Unvalidated => {

@@ -223,7 +223,7 @@ fn data_above_a_low_estimate_is_no_aggregation() {
     }
 }
 
-pub(crate) fn cases(default: u32) -> ProptestConfig {
+fn cases(default: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
     ProptestConfig {
         cases: cases.unwrap_or(default),

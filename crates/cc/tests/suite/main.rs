@@ -3,7 +3,6 @@
 mod bounds;
 mod bugs;
 mod clean_link;
-mod clock;
 mod custom;
 // The fuzzer's targets use it, too.
 #[path = "../events/mod.rs"]

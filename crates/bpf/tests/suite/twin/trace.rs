@@ -70,6 +70,8 @@ pub(crate) enum Step {
     /// The oldest packets are lost, and as many are sent again in the same instant.
     RepairAtOnce(u8),
     SpuriousLoss,
+    /// The clock steps back by so many ms.
+    ClockBack(u64),
     Smss(u32),
     Discard,
     ForgetFlight,
@@ -140,6 +142,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(acked, lost, ce)| Step::RtoReport(acked, lost, ce)),
         1 => (1u8..20).prop_map(Step::RepairAtOnce),
         1 => Just(Step::SpuriousLoss),
+        1 => (1u64..2_000).prop_map(Step::ClockBack),
         1 => (200u32..9_000).prop_map(Step::Smss),
         1 => Just(Step::Discard),
         1 => Just(Step::ForgetFlight),
@@ -282,6 +285,7 @@ impl Run<'_> {
                     self.send(self.smss)?;
                 }
             }
+            Step::ClockBack(ms) => self.now = self.now.saturating_sub(ms * MS),
             Step::SpuriousLoss => self.twins.spurious_loss(self.now)?,
             Step::Smss(smss) => {
                 self.smss = smss;

@@ -86,8 +86,6 @@ struct Peer {
 /// A running connection.
 pub(crate) struct World {
     pub(crate) now: Instant,
-    /// The hosts' clocks have stepped back by so much.
-    pub(crate) clock_behind: Duration,
     base: NoqInstant,
     server: Peer,
     client: Peer,
@@ -155,7 +153,6 @@ impl World {
             client.connect(base, client_config, SERVER, "localhost").expect("a connection");
         Self {
             now: Instant::default(),
-            clock_behind: Duration::ZERO,
             base,
             server: Peer {
                 endpoint: endpoint(2, Some(server_config.clone())),
@@ -183,8 +180,7 @@ impl World {
     }
 
     fn noq_now(&self) -> NoqInstant {
-        let shown = self.base + std::time::Duration::from_nanos(self.now.as_nanos());
-        shown - std::time::Duration::from(self.clock_behind)
+        self.base + std::time::Duration::from_nanos(self.now.as_nanos())
     }
 
     /// Lets everything happen until `time`.
@@ -203,7 +199,6 @@ impl World {
         let timer = |peer: &Peer| {
             let (_, connection) = peer.connection.as_ref()?;
             let at = connection.poll_timeout()?;
-            let at = at + std::time::Duration::from(self.clock_behind);
             let since = at.saturating_duration_since(self.base);
             Some(Instant::default() + Duration::from(since))
         };

@@ -16,7 +16,7 @@ use super::report::Report;
 use super::{receive, send, transport_of};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::lines::{Lines, Sink};
+use crate::lines::{Lines, Sink, WholeLines};
 use crate::transport::Connection;
 
 /// Clients at one time; others wait.
@@ -51,7 +51,7 @@ pub(super) async fn run(
     // Whoever waits for this line may read it through a pipe.
     io::stdout().flush().map_err(Failure::run)?;
     // A reader that takes nothing stops neither the clients nor the end.
-    let results = Lines::start("results", ToStdout)
+    let results = Lines::start("results", ToStdout(WholeLines::new(io::stdout(), false)))
         .map_err(|error| Failure::run(format!("cannot start: {error}")))?;
     let clients = Arc::new(Semaphore::new(CLIENTS));
     let json = args.json;
@@ -82,8 +82,9 @@ pub(super) async fn run(
         () = interrupt.wait() => {}
     }
     transport.shutdown(Duration::ZERO).await;
-    // Whoever could be told that something is missing is not reading.
-    let _ = results.finish();
+    if !results.finish() {
+        tracing::warn!("the last results may be missing");
+    }
     Ok(())
 }
 
@@ -113,13 +114,12 @@ fn lines(client: SocketAddr, report: &Report, json: bool) -> Box<[u8]> {
 }
 
 /// Results on stdout.
-struct ToStdout;
+struct ToStdout(WholeLines<io::Stdout>);
 
 impl Sink for ToStdout {
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        out.write_all(lines)?;
-        out.flush()
+        self.0.write(lines)?;
+        io::stdout().flush()
     }
 
     fn failed(&mut self, error: &io::Error) {

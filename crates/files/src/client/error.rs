@@ -77,7 +77,8 @@ pub enum ClientError {
     /// The body is shorter or longer than the server said.
     #[error("the body has not the length that the server said")]
     Incomplete,
-    /// HTTP/3 on this connection came to an end.
+    /// HTTP/3 on this connection came to an end, or the answer is malformed, which ends its stream
+    /// alone.
     #[error("HTTP/3: {}", Escaped(.0))]
     Http3(String),
     /// The server did not take what was sent before the handshake was done.

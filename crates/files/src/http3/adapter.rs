@@ -400,6 +400,8 @@ pub(crate) struct RecvStream {
     /// Bytes that may still be read.
     left: Option<u64>,
     ended: bool,
+    /// The message is malformed: nothing of it is read any more.
+    malformed: Option<Violation>,
     frames: Whole,
 }
 
@@ -411,7 +413,8 @@ impl RecvStream {
         frames: Whole,
     ) -> Self {
         let (id, read_ahead) = (stream_id(stream.id()), VecDeque::new());
-        Self { id, stream: Some(stream), critical, read_ahead, left, ended: false, frames }
+        let stream = Some(stream);
+        Self { id, stream, critical, read_ahead, left, ended: false, malformed: None, frames }
     }
 
     /// The next piece of the stream; `None` at its end. Of a stream that is bounded, no more is
@@ -463,6 +466,9 @@ impl quic::RecvStream for RecvStream {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Self::Buf>, StreamErrorIncoming>> {
+        if let Some(violation) = &self.malformed {
+            return Poll::Ready(Err(of_message(violation)));
+        }
         while !self.ended {
             let next = match self.frames.next() {
                 Some(piece) => Ok(Some(piece)),
@@ -481,6 +487,7 @@ impl quic::RecvStream for RecvStream {
                     return Poll::Ready(Ok(Some(piece)));
                 }
                 Err(violation) if violation.is_of_a_message() => {
+                    self.malformed = Some(violation);
                     quic::RecvStream::stop_sending(self, violation.code.into_inner());
                     return Poll::Ready(Err(of_message(&violation)));
                 }

@@ -322,7 +322,26 @@ async fn an_answer_with_a_field_of_a_connection_is_malformed() {
     }
 }
 
+/// Whoever asks on after the error hears it again, and no end of the body.
+#[tokio::main]
+async fn a_malformed_answer_does_not_end_after_its_error() {
+    // So much that the client has the header before the error.
+    let body = frame(0, &[7; 200_000]);
+    let malformed = [&status("200")[..], &body, &status("404")].concat();
+    let (server, _seen) = server_that(vec![CONTROL.to_vec()], vec![(malformed, End::Open)]);
+    let client = client_of(&server, TransportSettings::default()).await;
+    let mut answer = client.get("/f").await.expect("an answer");
+    let mut errors = 0;
+    while errors < 3 {
+        match tokio::time::timeout(PATIENCE, answer.chunk()).await.expect("it ends") {
+            Ok(chunk) => assert!(errors == 0 && chunk.is_some(), "an end after {errors} errors"),
+            Err(_) => errors += 1,
+        }
+    }
+}
+
 fullpipe_testkit::tests! {
+    [] a_malformed_answer_does_not_end_after_its_error;
     [] an_answer_with_a_field_of_a_connection_is_malformed;
     [] a_body_ends_with_its_stream_and_not_with_an_empty_frame;
     [] a_body_without_the_end_of_its_stream_is_no_file;

@@ -260,7 +260,7 @@ static void cong_control(struct sock *sk, const struct rate_sample *rs)
 	struct bbr3_conn *c = &f->conn;
 	if (tp->mss_cache != c->smss && tp->mss_cache)
 		bbr3_smss(&f->bbr, c, tp->mss_cache, f->initial_packets * tp->mss_cache);
-	/* What an application sets later counts for the next model. Until then set_controls() keeps to it. */
+	/* An application may have set another one since. */
 	c->max_pacing_rate = sk->sk_max_pacing_rate;
 	/* TCP's bit stands for a whole window after the window was last full (tcp_cwnd_validate()). */
 	c->is_cwnd_limited = BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);

@@ -275,8 +275,22 @@ mutants() {
     fi
 }
 
+# The first snippet of a crate's page, as the program of somebody else that takes the crate from its
+# package: outside CRATE PAGE DEPENDENCY...
+outside() {
+    local dir="$alone/outside-$1" page=$2 dependency
+    mkdir -p "$dir/src"
+    {
+        printf '[package]\nname = "outside-%s"\nedition = "2024"\n[dependencies]\n%s = "*"\n' "$1" "$1"
+        for dependency in "${@:3}"; do echo "$dependency"; done
+    } >"$dir/Cargo.toml"
+    awk '/^```rust$/ { inside = 1; next } /^```$/ && inside { exit } inside' "$page" >"$dir/src/main.rs"
+    grep -q 'fn main' "$dir/src/main.rs" || sed -i '1i fn main() {' "$dir/src/main.rs"
+    grep -q '^}$' "$dir/src/main.rs" || echo '}' >>"$dir/src/main.rs"
+}
+
 # Each crate that may be published is checked from its package alone, as from the registry, with the
-# oldest Rust that it needs.
+# oldest Rust that it needs; so is a program for each snippet of a transport's page.
 packages() {
     say "packages, with the oldest Rust that each of them needs"
     local crate version archive names=() alone="$target/package/alone"
@@ -286,7 +300,7 @@ packages() {
     rm -rf "$target/package"
     cargo package --allow-dirty --locked --no-verify "${names[@]}"
     mkdir "$alone"
-    printf '[workspace]\nresolver = "3"\nmembers = ["fullpipe-*"]\n[patch.crates-io]\n' >"$alone/Cargo.toml"
+    printf '[workspace]\nresolver = "3"\nmembers = ["fullpipe-*", "outside-*"]\n[patch.crates-io]\n' >"$alone/Cargo.toml"
     for archive in "$target"/package/*.crate; do
         # With the time of now: in the archive all files have the same, and look as if they were checked.
         tar -xzmf "$archive" -C "$alone"
@@ -294,9 +308,20 @@ packages() {
         echo "${archive%-*} = { path = \"$archive\" }" >>"$alone/Cargo.toml"
     done
     cp Cargo.lock "$alone"
+    local tokio='tokio = { version = "1", features = ["macros", "rt-multi-thread"] }' rcgen='rcgen = "*"'
+    outside fullpipe-cc crates/cc/README.md
+    outside fullpipe-noq crates/noq/README.md 'noq = "=1.4.0"' "$tokio" "$rcgen"
+    outside fullpipe-quinn crates/quinn/README.md 'quinn = "0.11"' 'rustls = "0.23"' "$tokio" "$rcgen"
+    outside fullpipe-s2n-quic crates/s2n/README.md 's2n-quic = "1"' "$tokio" "$rcgen"
     while read -r crate version; do
         if has rustup && rustup toolchain install "$version" --profile minimal --no-self-update; then
-            (cd "$alone" && cargo "+$version" check --target-dir "$target/msrv" -p "$crate")
+            (
+                cd "$alone"
+                cargo "+$version" check --target-dir "$target/msrv" -p "$crate"
+                if [ -d "outside-$crate" ]; then
+                    cargo "+$version" check --target-dir "$target/msrv" -p "outside-$crate"
+                fi
+            )
         else
             echo "not checked: $crate with Rust $version (rustup could not install it)"
         fi

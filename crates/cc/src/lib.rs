@@ -114,6 +114,7 @@ mod reno;
 #[cfg(feature = "careful-resume")]
 mod resume;
 mod rng;
+mod round;
 mod sampler;
 mod snapshot;
 #[cfg(test)]

@@ -31,6 +31,7 @@ use crate::conn::{Conn, MarksAre};
 use crate::filter::RoundMax;
 use crate::options::Bbr1Options;
 use crate::rng::Rng;
+use crate::round::Round;
 use crate::sampler::{PacketState, RateSample};
 use crate::snapshot::{BbrSnapshot, Snapshot, State};
 use crate::units::{Duration, Gain, Instant, Rate};
@@ -56,9 +57,7 @@ pub(crate) struct Bbr1 {
     cycle_index: usize,
     cycle_stamp: Instant,
 
-    round_count: u64,
-    round_start: bool,
-    next_round_delivered: u64,
+    round: Round,
     /// The time of the newest ACK.
     delivered_time: Instant,
     idle_restart: bool,
@@ -110,9 +109,7 @@ impl Bbr1 {
             state: State::Startup,
             cycle_index: 0,
             cycle_stamp: now,
-            round_count: 0,
-            round_start: false,
-            next_round_delivered: 0,
+            round: Round::new(),
             delivered_time: now,
             idle_restart: false,
             has_seen_rtt: false,
@@ -169,12 +166,12 @@ impl CongestionControl for Bbr1 {
             self.update_policer(conn, rs.is_app_limited);
         }
         self.update_bw(rs);
-        let (bw, round_start) = (self.bw(), self.round_start);
+        let (bw, round_start) = (self.bw(), self.round.start);
         if let Some(aggregation) = &mut self.aggregation {
             aggregation.update(conn, rs, bw, round_start);
         }
         self.update_cycle_phase(conn, rs);
-        if self.round_start {
+        if self.round.start {
             self.check_full_bw_reached(rs);
         }
         self.check_drain(conn);
@@ -217,7 +214,7 @@ impl CongestionControl for Bbr1 {
     /// always loses a little the flight would shrink by that in each round, and never grow.
     fn on_congestion(&mut self, _: &mut Conn, _: &Congestion<'_>) {
         let begins = self.in_recovery && self.newly_lost > 0 && !self.has_loss_in_recovery;
-        if begins && self.round_count >= self.conserve_from {
+        if begins && self.round.count >= self.conserve_from {
             self.has_loss_in_recovery = true;
             self.conservation = Conservation::Entering;
             self.conserved = Conserved::Yes;
@@ -231,7 +228,7 @@ impl CongestionControl for Bbr1 {
     fn on_rto(&mut self, conn: &mut Conn) {
         self.save_cwnd(conn);
         self.full_bw = Rate::ZERO;
-        self.round_start = true;
+        self.round.start = true;
         self.newly_lost = self.newly_lost.max(1);
         self.update_policer(conn, false);
         self.newly_lost = 0;
@@ -311,8 +308,8 @@ impl CongestionControl for Bbr1 {
             max_inflight: self.target_cwnd(conn),
             pacing_gain: self.pacing_gain(),
             cwnd_gain: self.cwnd_gain(),
-            round_count: self.round_count,
-            round_start: self.round_start,
+            round_count: self.round.count,
+            round_start: self.round.start,
             full_bw_reached: self.full_bw_reached,
             full_bw_now: self.full_bw_reached,
             full_bw: self.full_bw,

@@ -23,10 +23,8 @@ impl Bbr1 {
     /// Packet-timed rounds. Linux skips ACKs without a reliable rate here; a round is over with or
     /// without one, and a flow whose samples are all unreliable would never see another.
     pub(super) fn update_round(&mut self, conn: &Conn, rs: &RateSample) {
-        self.round_start = rs.prior_delivered >= self.next_round_delivered;
-        if self.round_start {
-            self.next_round_delivered = conn.sampler.delivered;
-            self.round_count += 1;
+        self.round.update(conn.sampler.delivered, rs.prior_delivered);
+        if self.round.start {
             self.conservation = Conservation::Off;
         }
     }
@@ -36,7 +34,7 @@ impl Bbr1 {
     pub(super) fn update_bw(&mut self, rs: &RateSample) {
         let rate = rs.delivery_rate;
         if rate > Rate::ZERO && (!rs.is_app_limited || rate >= self.max_bw()) {
-            self.bw_filter.update(rate.as_bytes_per_sec(), self.round_count, BW_ROUNDS);
+            self.bw_filter.update(rate.as_bytes_per_sec(), self.round.count, BW_ROUNDS);
         }
     }
 
@@ -49,7 +47,7 @@ impl Bbr1 {
             lost: self.lost,
             has_losses: self.newly_lost > 0,
             is_app_limited,
-            round_start: self.round_start,
+            round_start: self.round.start,
             in_probe_bw: self.state == State::ProbeBw,
         };
         if self.policer.update(&event) {

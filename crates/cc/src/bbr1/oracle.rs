@@ -442,7 +442,7 @@ impl Model<Bbr1> for Linux {
         }
         assert_eq!((real.state, real.cycle_index), (self.mode, self.cycle_idx));
         assert_eq!(real.cycle_stamp, self.cycle_mstamp);
-        assert_eq!(real.round_count, self.rtt_cnt);
+        assert_eq!(real.round.count, self.rtt_cnt);
         assert_eq!(real.bw().as_bytes_per_sec(), self.bw());
         assert_eq!(real.max_bw().as_bytes_per_sec(), self.max_bw);
         assert_eq!(real.min_rtt, self.min_rtt.unwrap_or(Duration::MAX));
@@ -468,7 +468,7 @@ impl Model<Bbr1> for Linux {
         assert_eq!(conn.cwnd, expected.cwnd);
         assert_eq!(real.conservation == Conservation::On, self.conserves);
         assert_eq!(real.conservation == Conservation::Entering, self.enters);
-        assert_eq!(real.next_round_delivered, self.next_rtt_delivered);
+        assert_eq!(real.round.next_delivered, self.next_rtt_delivered);
     }
 }
 

@@ -103,11 +103,11 @@ impl Bbr1 {
             if conn.inflight <= self.min_cwnd(conn) {
                 self.probe_rtt_done_stamp = Some(now + PROBE_RTT_DURATION);
                 self.probe_rtt_round_done = false;
-                self.next_round_delivered = conn.sampler.delivered;
+                self.round.begin(conn.sampler.delivered);
             }
             return;
         }
-        self.probe_rtt_round_done |= self.round_start;
+        self.probe_rtt_round_done |= self.round.start;
         if self.probe_rtt_round_done {
             self.check_probe_rtt_done(conn, now);
         }

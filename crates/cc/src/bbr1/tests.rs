@@ -311,7 +311,7 @@ fn a_sample_without_a_rate_says_nothing() {
     let known = Rate::from_bytes_per_sec(1_000);
     let none = RateSample { delivery_rate: Rate::ZERO, is_app_limited: false, ..rs };
     bbr.update_bw(&RateSample { delivery_rate: known, ..none });
-    bbr.round_count += 100;
+    bbr.round.count += 100;
     bbr.update_bw(&none);
     assert_eq!(bbr.max_bw(), known);
     let mut aggregation = Aggregation::new(rs.now);

@@ -145,8 +145,8 @@ impl Bbr1 {
             Conservation::Entering => {
                 self.conservation = Conservation::On;
                 // This round, and the one in which the repairs arrive.
-                self.conserve_from = self.round_count.saturating_add(2);
-                self.next_round_delivered = conn.sampler.delivered;
+                self.conserve_from = self.round.count.saturating_add(2);
+                self.round.begin(conn.sampler.delivered);
                 Some(conserved)
             }
             Conservation::On => Some(conn.cwnd.max(conserved)),

@@ -3,9 +3,9 @@
 use core::fmt::Debug;
 
 use super::params::{AGGREGATION_MARGIN, EXTRA_ACKED_ROUNDS};
-use super::round::Round;
 use crate::conn::Conn;
 use crate::filter::RoundMax;
+use crate::round::Round;
 use crate::sampler::RateSample;
 use crate::units::{Gain, Instant, Rate};
 

@@ -10,9 +10,9 @@ use super::min_rtt::MinRtt;
 use super::params::{
     DEFAULT_CWND_GAIN, FULL_BW_GROWTH, PACING_MARGIN, PROBE_RTT_INTERVAL, PROBE_WAIT_BASE,
 };
-use super::round::Round;
 use crate::conn::Conn;
 use crate::options::FlavourOptions;
+use crate::round::Round;
 use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::{Duration, Gain, Instant, Rate};

@@ -10,12 +10,12 @@ use super::full_pipe::FullPipe;
 use super::loss_round::LossRound;
 use super::mark_response::MarkResponse;
 use super::params::DEFAULT_CWND_GAIN;
-use super::round::Round;
 use super::rules::Rules;
 use crate::algo::Marks;
 use crate::config::Config;
 use crate::conn::{Conn, INFINITE, MAX_QUANTUM};
 use crate::options::{FlavourOptions, StartupGains};
+use crate::round::Round;
 use crate::sampler::{PacketState, RateSample};
 use crate::units::{Duration, Gain, Instant, Rate};
 

@@ -34,7 +34,7 @@
 //! If these losses were spurious, Startup comes back, or REFILL for UP.
 //!
 //! - `mod.rs`: the parts, and the steps of one ACK in their order.
-//! - The parts: [`round`], [`bandwidth`], [`min_rtt`], [`aggregation`], [`full_pipe`],
+//! - The parts: [`bandwidth`], [`min_rtt`], [`aggregation`], [`full_pipe`],
 //!   [`loss_round`], [`bounds`], [`undo`], [`probe`].
 //! - [`model`]: what each ACK does to them. [`startup`]: Startup and Drain. [`probe_bw`]: the cycle
 //!   of ProbeBW. [`probe_rtt`]: ProbeRTT and the restart from idle.
@@ -75,7 +75,6 @@ mod params;
 mod probe;
 mod probe_bw;
 mod probe_rtt;
-mod round;
 mod rules;
 mod startup;
 mod swift;
@@ -89,6 +88,7 @@ use crate::algo::{Congestion, CongestionControl, NotNow};
 use crate::config::Config;
 use crate::conn::{Conn, INFINITE, MarksAre};
 use crate::options::FlavourOptions;
+use crate::round::Round;
 use crate::sampler::{PacketState, RateSample};
 use crate::snapshot::{BbrSnapshot, Snapshot, State};
 use crate::units::{Duration, Gain, Instant, Rate};
@@ -103,7 +103,6 @@ use mark_response::MarkResponse;
 use min_rtt::MinRtt;
 use probe::{AckPhase, Probe};
 use probe_rtt::ProbeRtt;
-use round::Round;
 use rules::{Rules, Verdict};
 use undo::Undo;
 

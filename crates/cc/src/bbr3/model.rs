@@ -12,7 +12,7 @@ impl<R: Rules> Bbr3<R> {
     /// UpdateRound(), and what happens once a round.
     #[inline]
     pub(super) fn update_round(&mut self, conn: &Conn, rs: &RateSample) {
-        self.round.update(conn.sampler.delivered, rs);
+        self.round.update(conn.sampler.delivered, rs.prior_delivered);
         if self.round.start {
             self.begin_round(conn);
         }

@@ -11,11 +11,11 @@ use super::full_pipe::FullPipe;
 use super::loss_round::LossRound;
 use super::mark_response::MarkResponse;
 use super::params::{DEFAULT_CWND_GAIN, MIN_PIPE_PACKETS, PACING_MARGIN, QUANTUM_TIME};
-use super::round::Round;
 use crate::algo::Marks;
 use crate::config::Config;
 use crate::conn::Conn;
 use crate::options::{FlavourOptions, StartupGains};
+use crate::round::Round;
 use crate::sampler::{PacketState, RateSample};
 use crate::units::{Duration, Gain, Instant, Rate};
 

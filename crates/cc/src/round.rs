@@ -1,29 +1,27 @@
 //! Packet-timed round trips, "BBR.round_count: Tracking Packet-Timed Round Trips".
 
-use crate::sampler::RateSample;
-
 /// The clock of the model: a round is over when a packet is acknowledged that left after it began.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
     /// BBR.round_count.
-    pub(super) count: u64,
+    pub(crate) count: u64,
     /// BBR.round_start: this ACK began one.
-    pub(super) start: bool,
+    pub(crate) start: bool,
     /// BBR.next_round_delivered.
-    pub(super) next_delivered: u64,
+    pub(crate) next_delivered: u64,
 }
 
 impl Round {
     /// InitRoundCounting().
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { count: 0, start: false, next_delivered: 0 }
     }
 
-    /// UpdateRound(). The packet that counts is the newest acknowledged one (the pseudo-code leaves
-    /// open which).
+    /// UpdateRound(), where C.delivered is `delivered`, and was `prior_delivered` when the newest
+    /// acknowledged packet left (the pseudo-code leaves open which packet counts).
     #[inline]
-    pub(super) fn update(&mut self, delivered: u64, rs: &RateSample) {
-        self.start = rs.prior_delivered >= self.next_delivered;
+    pub(crate) const fn update(&mut self, delivered: u64, prior_delivered: u64) {
+        self.start = prior_delivered >= self.next_delivered;
         if self.start {
             self.begin(delivered);
             self.count += 1;
@@ -31,7 +29,7 @@ impl Round {
     }
 
     /// StartRound(), where C.delivered is `delivered`.
-    pub(super) const fn begin(&mut self, delivered: u64) {
+    pub(crate) const fn begin(&mut self, delivered: u64) {
         self.next_delivered = delivered;
     }
 }
@@ -39,8 +37,6 @@ impl Round {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bbr3::flavour_tests::sample;
-    use crate::units::Rate;
 
     /// The packets of a round are those that left before its first was acknowledged.
     #[test]
@@ -51,11 +47,11 @@ mod tests {
         let acks = [(0, 10, 1), (0, 20, 1), (9, 30, 1), (10, 40, 2), (39, 50, 2), (40, 60, 3)];
         for (prior_delivered, delivered, expected) in acks {
             let before = round.count;
-            round.update(delivered, &RateSample { prior_delivered, ..sample(Rate::ZERO) });
+            round.update(delivered, prior_delivered);
             assert_eq!((round.count, round.start), (expected, expected > before));
         }
         round.begin(100);
-        round.update(110, &RateSample { prior_delivered: 60, ..sample(Rate::ZERO) });
+        round.update(110, 60);
         assert!(!round.start, "begun anew");
     }
 }

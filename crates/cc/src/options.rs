@@ -305,8 +305,8 @@ impl CubicOptions {
     }
 }
 
-/// What the flavours of BBRv3 read, which are one implementation: a flavour leaves what it has not
-/// at its usual value.
+/// The options of all flavours of BBRv3, which are one implementation: a flavour leaves those of
+/// others at their usual values.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FlavourOptions {
     pub(crate) startup_gains: Option<StartupGains>,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Most bytes of the second file: in JSON each byte of a tag may be two, and Linux bounds a URL, as
 /// it does each argument, to 128 KiB.
 const MOST_OF_A_NOTE: u64 = 1 << 20;
-/// What it says.
+/// Its content.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Note {
     pub(super) url: String,

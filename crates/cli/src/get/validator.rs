@@ -1,4 +1,4 @@
-//! What tells that a file's content is still the same (RFC 9110 section 8.8).
+//! The validator of a file: its content is still the same (RFC 9110 section 8.8).
 
 use std::time::{Duration, SystemTime};
 

@@ -15,7 +15,7 @@ const CONTROL: &[u8] = &[0, 4, 0];
 const NO_ERROR: u64 = 0x100;
 const MESSAGE_ERROR: u64 = 0x10e;
 
-/// What the client does to a server that gives it such answers.
+/// The client's acts towards a server that gives it such answers.
 pub(crate) struct Seen {
     /// The end of its one connection.
     pub(crate) end: oneshot::Receiver<ConnectionError>,
@@ -239,7 +239,7 @@ async fn frames_of_one_byte_are_not_collected() {
     assert!(received() < most, "{} bytes for {READ} that were read", received());
 }
 
-/// What looks like the end is none while the stream goes on.
+/// Neither an empty frame nor trailers end a body: its stream does.
 #[tokio::main]
 async fn a_body_without_the_end_of_its_stream_is_no_file() {
     let (begin, data) = (status("200"), frame(0, b"abc"));

@@ -1,7 +1,9 @@
 //! The adapter against the real noq stack, exactly.
 
+mod false_acks;
 mod world;
 
+use false_acks::{Acknowledged, SharedClient};
 use fullpipe_cc::{Algorithm, CREDIT_TIME, Duration, Instant, Rate, State};
 use world::{Cc, Scenario, World};
 
@@ -213,6 +215,45 @@ fn a_forwarded_packet_costs_the_model_in_noq_1_4() {
     let back = world.snapshot();
     assert!(back.delivered < before.delivered, "{back:?}");
     assert_eq!(back.state, State::Startup);
+}
+
+/// A transfer to a client on a path that loses one packet of four behind each gap that noq leaves in
+/// its numbers. Returns the client and the packets and losses that the server counts after 3 s.
+fn with_acks(acknowledged: Acknowledged) -> (SharedClient, u64, u64) {
+    let client = SharedClient::new(acknowledged);
+    let mut world = World::new(&Scenario {
+        cc: Cc::Ours(Algorithm::CUBIC),
+        // The path loses nothing else.
+        buffer_bytes: 20_000_000,
+        client: Some(client.clone()),
+        ..Scenario::default()
+    });
+    world.run_until(at(3));
+    let stats = world.stats();
+    (client, world.arrivals.len() as u64, stats.lost_packets)
+}
+
+/// What noq lacks: it remembers the gap in its numbers that it left last, so that a client which
+/// acknowledges all numbers but that one loses packets without anybody noticing (docs/noq.md). A
+/// noq that leaves gaps a client cannot foresee ends this connection, and this test is to say so.
+#[test]
+fn behind_a_gap_noq_1_4_believes_acks_of_what_was_lost() {
+    let (client, sent, lost) = with_acks(Acknowledged::AllButTheLastGap);
+    let client = client.lock().clone();
+    println!("{sent} packets, {} lost, {lost} counted; {:?}", client.lost, client.gaps);
+    assert_eq!(lost, 0);
+    assert!(client.lost > 100, "{client:?}");
+    assert!(client.gaps_acknowledged > 4, "{client:?}");
+
+    let (honest, honestly_sent, counted) = with_acks(Acknowledged::Honest);
+    println!("honest: {honestly_sent} packets, {} lost, {counted} counted", honest.lock().lost);
+    assert!(counted > 0 && sent > 3 * honestly_sent, "{sent} beside {honestly_sent} packets");
+}
+
+#[test]
+#[should_panic(expected = "unsent packet acked")]
+fn an_ack_of_the_last_gap_ends_the_connection() {
+    with_acks(Acknowledged::All);
 }
 
 /// R5, R7: a timeout threw the model away, and the flow never came back (freenet #2699, our

@@ -13,12 +13,16 @@ use fullpipe_path::{
     Event as PathEvent, IPV4_UDP_HEADER_BYTES, Link, Path, Probability, QueueLimit,
 };
 use noq_proto::congestion::{Bbr3Config, ControllerFactory, ControllerMetrics};
+use noq_proto::crypto::rustls::QuicClientConfig;
 use noq_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
     Event, FourTuple, PathId, PathStats, ServerConfig, StreamEvent, StreamId, Transmit,
     TransportConfig, VarInt,
 };
 use rcgen::{CertificateParams, KeyPair, PKCS_ED25519};
+use rustls::crypto::ring;
+
+use super::false_acks::{SharedClient, Tls};
 
 type NoqInstant = std::time::Instant;
 
@@ -58,6 +62,8 @@ pub(crate) struct Scenario {
     pub(crate) bytes: Option<u64>,
     /// True if the server begins by itself; else with [`World::write`].
     pub(crate) write_at_once: bool,
+    /// A client that has its own ACK frames.
+    pub(crate) client: Option<SharedClient>,
 }
 
 impl Default for Scenario {
@@ -71,6 +77,7 @@ impl Default for Scenario {
             receive_window: 64_000_000,
             bytes: None,
             write_at_once: true,
+            client: None,
         }
     }
 }
@@ -104,18 +111,18 @@ pub(crate) struct World {
     pub(crate) arrivals: Vec<(Instant, u64)>,
 }
 
-fn transport(cc: Cc, receive_window: u32) -> Arc<TransportConfig> {
+fn transport(cc: Cc, receive_window: u32) -> TransportConfig {
     let mut config = TransportConfig::default();
     config
         .stream_receive_window(VarInt::from_u32(2_500_000))
         .receive_window(VarInt::from_u32(receive_window))
         .send_window(64_000_000)
         .congestion_controller_factory(cc.factory());
-    Arc::new(config)
+    config
 }
 
 /// Signatures of Ed25519 have one length, so that no run is a byte longer than another.
-fn tls(cc: Cc, receive_window: u32) -> (Arc<ServerConfig>, ClientConfig) {
+fn tls(scenario: &Scenario) -> (Arc<ServerConfig>, ClientConfig) {
     let key = KeyPair::generate_for(&PKCS_ED25519).expect("a key");
     let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
     let certificate = params.self_signed(&key).expect("a certificate");
@@ -124,15 +131,30 @@ fn tls(cc: Cc, receive_window: u32) -> (Arc<ServerConfig>, ClientConfig) {
     let key = rustls_pki_types::PrivatePkcs8KeyDer::from(key.serialize_der());
     let mut server = ServerConfig::with_single_cert(vec![certificate.into()], key.into())
         .expect("a server configuration");
-    server.transport_config(transport(cc, receive_window));
-    let mut client = ClientConfig::with_root_certificates(Arc::new(roots)).expect("a client");
-    client.transport_config(transport(cc, receive_window));
+    let transport = || transport(scenario.cc, scenario.receive_window);
+    server.transport_config(Arc::new(transport()));
+    let tls = rustls::ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("TLS 1.3")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let tls = Arc::new(QuicClientConfig::try_from(tls).expect("a cipher suite"));
+    let mut of_client = transport();
+    let mut client = match scenario.client.clone() {
+        Some(client) => {
+            // So that its frames have room.
+            of_client.pad_to_mtu(true);
+            ClientConfig::new(Arc::new(Tls { inner: tls, client }))
+        }
+        None => ClientConfig::new(tls),
+    };
+    client.transport_config(Arc::new(of_client));
     (Arc::new(server), client)
 }
 
 impl World {
     pub(crate) fn new(scenario: &Scenario) -> Self {
-        let (server_config, client_config) = tls(scenario.cc, scenario.receive_window);
+        let (server_config, client_config) = tls(scenario);
         let endpoint = |seed: u8, server: Option<Arc<ServerConfig>>| {
             let mut config = EndpointConfig::default();
             config.rng_seed(Some([seed; 32]));

@@ -1,8 +1,10 @@
 //! The server: a measurement with each client.
 
+use std::fs::File;
 use std::future::pending;
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,7 +53,8 @@ pub(super) async fn run(
     // Whoever waits for this line may read it through a pipe.
     io::stdout().flush().map_err(Failure::run)?;
     // A reader that takes nothing stops neither the clients nor the end.
-    let results = Lines::start("results", ToStdout(WholeLines::new(io::stdout(), false)))
+    let results = ToStdout::new()
+        .and_then(|stdout| Lines::start("results", stdout))
         .map_err(|error| Failure::run(format!("cannot start: {error}")))?;
     let clients = Arc::new(Semaphore::new(CLIENTS));
     let json = args.json;
@@ -113,13 +116,19 @@ fn lines(client: SocketAddr, report: &Report, json: bool) -> Box<[u8]> {
     lines.into_bytes().into()
 }
 
-/// Results on stdout.
-struct ToStdout(WholeLines<io::Stdout>);
+/// Results on stdout, past the standard library's buffer, which would keep a part of what failed.
+struct ToStdout(WholeLines<File>);
+
+impl ToStdout {
+    fn new() -> io::Result<Self> {
+        let stdout = io::stdout().as_fd().try_clone_to_owned()?;
+        Ok(Self(WholeLines::new(stdout.into(), false)))
+    }
+}
 
 impl Sink for ToStdout {
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        self.0.write(lines)?;
-        io::stdout().flush()
+        self.0.write(lines)
     }
 
     fn failed(&mut self, error: &io::Error) {

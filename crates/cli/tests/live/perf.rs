@@ -19,7 +19,9 @@ fullpipe_testkit::tests! {
         the_kernels_tcp_is_measured_in_both_directions,
         ctrl_c_keeps_the_results,
         strangers_are_turned_away,
-        who_reads_nothing_stops_no_server;
+        who_reads_nothing_stops_no_server,
+        a_result_that_a_full_disk_cut_is_not_continued_by_the_next,
+        results_that_nobody_reads_are_missed_at_the_end;
     timed []
         a_measurement_lasts_as_long_as_it_should_and_shows_its_parts,
         who_does_not_listen_is_told_of_at_once;
@@ -165,6 +167,53 @@ fn who_reads_nothing_stops_no_server() {
     let stdout = server.process.0.stdout.as_mut().expect("a pipe");
     stdout.read_to_string(&mut results).expect("text");
     assert!(results.contains("goodput "), "{results}");
+}
+
+/// The size of a file has a limit, as the room on a disk has. Somebody keeps no more of the results
+/// than their end, and there is room again.
+fn a_result_that_a_full_disk_cut_is_not_continued_by_the_next() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (results, log) = (dir.path().join("results"), dir.path().join("log"));
+    // Some kilobytes; a write beyond them fails, and is no signal.
+    let script = "trap '' XFSZ; ulimit -f 4; exec \"$0\" perf --server 127.0.0.1:0 --json";
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_fullpipe")]);
+    shell.stdout(File::options().append(true).create(true).open(&results).expect("a file"));
+    shell.stderr(File::create(&log).expect("a file"));
+    let process = Running(shell.spawn().expect("the command starts"));
+    let line = line_of(&results, "listening on ");
+    let address = line.split(' ').nth(2).expect("an address").to_owned();
+    let server = Server { process, address };
+    for _ in 0..20 {
+        measures(&server);
+    }
+    line_of(&log, "results are lost");
+    let full = std::fs::read_to_string(&results).expect("text");
+    std::fs::write(&results, &full[full.len() - 20..]).expect("there is room");
+    let said = client(&server, &["--bytes", "1B"]);
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let last = line_of(&results, "\"bytes\":16384,");
+    serde_json::from_str::<Value>(&last).unwrap_or_else(|_| panic!("no line of its own: {last}"));
+}
+
+fn results_that_nobody_reads_are_missed_at_the_end() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("log");
+    let mut command = fullpipe(Path::new("/"), &["perf", "--server", "127.0.0.1:0"]);
+    command.stdout(Stdio::piped()).stderr(File::create(&log).expect("a file"));
+    let mut process = Running(command.spawn().expect("the command starts"));
+    fcntl(process.0.stdout.as_ref().expect("a pipe"), FcntlArg::F_SETPIPE_SZ(4096))
+        .expect("a size");
+    let line = first_line(&mut process);
+    let server =
+        Server { process, address: line.split(' ').nth(2).expect("an address").to_owned() };
+    for _ in 0..40 {
+        measures(&server);
+    }
+    let mut process = server.process;
+    process.interrupt();
+    assert_eq!(process.end().code(), Some(0));
+    line_of(&log, "the last results may be missing");
 }
 
 fn who_does_not_listen_is_told_of_at_once() {

@@ -1,12 +1,16 @@
 //! Lines that a thread of its own writes, so that whoever has one never waits for their reader; and
 //! what is done about a line that a failed write cut.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Stderr, Write};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use nix::sys::stat::{SFlag, fstat};
 
 /// Lines that wait for their reader, and their bytes; beyond them lines are left out.
 const MOST_WAITING: usize = 16 * 1024;
@@ -32,6 +36,29 @@ pub(crate) trait Sink: Send + 'static {
     fn left_out(&mut self, lines: u64);
 }
 
+/// A place where lines come to lie behind each other.
+pub(crate) trait Place: Write {
+    /// True if nothing is there, or nothing any more: whoever rotates files may truncate one.
+    fn is_empty(&self) -> bool;
+}
+
+impl Place for File {
+    fn is_empty(&self) -> bool {
+        is_empty_file(self)
+    }
+}
+
+impl Place for Stderr {
+    fn is_empty(&self) -> bool {
+        is_empty_file(self)
+    }
+}
+
+fn is_empty_file(place: impl AsFd) -> bool {
+    let file = SFlag::S_IFREG.bits();
+    fstat(place).is_ok_and(|is| is.st_size == 0 && is.st_mode & SFlag::S_IFMT.bits() == file)
+}
+
 /// A place for whole lines. A write that fails, on a full disk say, can cut one: it is ended before
 /// the next, or that would look like its rest.
 pub(crate) struct WholeLines<W> {
@@ -46,10 +73,10 @@ impl<W> WholeLines<W> {
     }
 }
 
-impl<W: Write> WholeLines<W> {
+impl<W: Place> WholeLines<W> {
     /// Writes lines, with their ends.
     pub(crate) fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        if self.is_cut {
+        if self.is_cut && !self.to.is_empty() {
             self.write_all(b"\n")?;
         }
         self.write_all(lines)
@@ -254,7 +281,6 @@ impl<S: Sink> Writer<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
     use std::io::Read;
     use std::os::fd::OwnedFd;
     use std::os::unix::fs::OpenOptionsExt;
@@ -395,6 +421,12 @@ mod tests {
         }
     }
 
+    impl Place for Disk {
+        fn is_empty(&self) -> bool {
+            self.has.is_empty()
+        }
+    }
+
     /// Wherever the disk is full.
     #[test]
     fn a_line_that_is_cut_is_not_continued_by_the_next() {
@@ -422,5 +454,27 @@ mod tests {
         lines.to.room = usize::MAX;
         lines.write(b"next\n").expect("there is room");
         assert_eq!(lines.to.has, b"cut\nnext\n");
+    }
+
+    /// As `copytruncate` of logrotate does it to make room on the disk.
+    #[test]
+    fn a_cut_line_that_is_gone_leaves_no_empty_one() {
+        let mut lines = WholeLines::new(Disk { room: 3, has: Vec::new() }, false);
+        lines.write(b"cut off\n").expect_err("there is no room");
+        lines.to = Disk { room: usize::MAX, has: Vec::new() };
+        lines.write(b"next\n").expect("there is room");
+        assert_eq!(lines.to.has, b"next\n");
+    }
+
+    #[test]
+    fn a_file_is_empty_once_it_is_truncated_and_a_pipe_never_is() {
+        let mut file = tempfile::tempfile().expect("a file");
+        assert!(Place::is_empty(&file));
+        file.write_all(b"cut").expect("there is room");
+        assert!(!Place::is_empty(&file));
+        file.set_len(0).expect("it is truncated");
+        assert!(Place::is_empty(&file));
+        let (_reader, writer) = std::io::pipe().expect("a pipe");
+        assert!(!is_empty_file(&writer));
     }
 }

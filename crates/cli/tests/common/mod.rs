@@ -109,6 +109,16 @@ impl Serve {
     }
 }
 
+/// Processor time of a process so far, to a hundredth of a second (proc_pid_stat(5), utime and
+/// stime).
+pub fn processor_time(pid: u32) -> Duration {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("Linux has /proc");
+    let behind_the_name = text.rsplit(')').next().expect("a name");
+    let fields = behind_the_name.split_whitespace().skip(11).take(2);
+    let ticks: u64 = fields.map(|field| field.parse::<u64>().expect("a number")).sum();
+    Duration::from_millis(10 * ticks)
+}
+
 /// The status line and the body of a GET.
 pub fn scrape(address: SocketAddr, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).expect("a listener");

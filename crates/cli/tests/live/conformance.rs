@@ -2,11 +2,12 @@
 
 use std::io::Read;
 use std::process::Stdio;
+use std::time::Duration;
 
 use fullpipe_testkit::{first_line, until};
 use serde_json::Value;
 
-use crate::common::{Running, fullpipe};
+use crate::common::{Running, fullpipe, processor_time};
 
 fn start(args: &[&str]) -> (tempfile::TempDir, Running) {
     let dir = tempfile::tempdir().expect("a directory");
@@ -30,7 +31,9 @@ fn an_interruption_keeps_what_is_through() {
     // Each takes hundredths of a second of a processor.
     let args = [&["conformance", "--json"][..], &["14"; 20_000]].concat();
     let (_dir, mut process) = start(&args);
-    until("some cases are through", || ticks(process.0.id()) >= 50);
+    until("some cases are through", || {
+        processor_time(process.0.id()) >= Duration::from_millis(500)
+    });
     process.interrupt();
     let mut text = String::new();
     let stdout = process.0.stdout.as_mut().expect("a pipe");
@@ -40,13 +43,6 @@ fn an_interruption_keeps_what_is_through() {
     assert_eq!(object["interrupted"], true);
     assert_eq!(object["cases"][0]["id"], 14, "{object}");
     assert!(process.stderr().contains("interrupted"));
-}
-
-/// Processor time of a process in ticks of a hundredth of a second (proc_pid_stat(5), utime).
-fn ticks(pid: u32) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("Linux has /proc");
-    let behind_the_name = text.rsplit(')').next().expect("a name");
-    behind_the_name.split_whitespace().nth(11).and_then(|n| n.parse().ok()).expect("a number")
 }
 
 fullpipe_testkit::tests! {

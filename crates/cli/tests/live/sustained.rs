@@ -35,6 +35,8 @@ struct Target {
     quic: SocketAddr,
     tcp: SocketAddr,
     over: Arc<AtomicBool>,
+    /// The attacks that only cost the server time have this part of their rate: 1 of so many.
+    part: u32,
 }
 
 /// Attacks until it is over, and says how often something came of it.
@@ -98,7 +100,7 @@ fn attacked(args: &[&str], honest_url: impl Fn(&Serve) -> String, attack: Attack
     served();
     let before = settled(&server);
     let (quic, tcp) = (server.address, tcp_of(&server));
-    let target = Target { quic, tcp, over: Arc::default() };
+    let target = Target { quic, tcp, over: Arc::default(), part: 1 };
     let attacker = std::thread::spawn({
         let target = target.clone();
         move || attack(&target)
@@ -178,7 +180,7 @@ fn hold_files(target: &Target) -> usize {
 fn acknowledge_nothing(target: &Target) -> usize {
     let mut connected = 0;
     while target.goes_on() {
-        let mut clients: Vec<RawClient> = (0..24)
+        let mut clients: Vec<RawClient> = (0..24 / target.part)
             .map(|_| {
                 target.connect(|transport| {
                     let mut never_full = CubicConfig::default();
@@ -236,6 +238,8 @@ fn fill_log(target: &Target) -> usize {
                 asked += 1;
             }
             client.drive(Duration::from_millis(5));
+            // Sleeps: the rate of the attack.
+            std::thread::sleep((target.part - 1) * Duration::from_millis(5));
         }
         client.close(b"");
         client.transmit();
@@ -243,7 +247,7 @@ fn fill_log(target: &Target) -> usize {
     asked
 }
 
-/// All of them at once, until `over`.
+/// All of them at once, until `over`, with a part of the rate that would fill a processor.
 pub(crate) fn start(
     quic: SocketAddr,
     tcp: SocketAddr,
@@ -251,7 +255,7 @@ pub(crate) fn start(
 ) -> Vec<JoinHandle<()>> {
     let all: [Attack; 4] = [hold_files, acknowledge_nothing, take_places, fill_log];
     all.map(|attack| {
-        let target = Target { quic, tcp, over: over.clone() };
+        let target = Target { quic, tcp, over: over.clone(), part: 24 };
         std::thread::spawn(move || assert!(attack(&target) > 0, "nothing was attacked"))
     })
     .into()

@@ -18,9 +18,10 @@ use noq_proto::VarInt;
 /// The address of those that hold something. The honest clients have others, also where their links
 /// move them: what one address may hold of files and places is its clients' together.
 const ADDRESS: &str = "127.0.1.3";
-/// Of each second, the part in which garbage comes as fast as the machine can send it. The whole
-/// second would leave one of two processors to everything else.
-const BURST: Duration = Duration::from_millis(150);
+/// Datagrams of garbage that come at once.
+const BURST: usize = 1000;
+/// Time between two bursts.
+const BETWEEN: Duration = Duration::from_millis(500);
 
 pub(crate) fn start(soak: &Arc<Soak>, dir: &Path) -> Vec<JoinHandle<()>> {
     let mut all: Vec<JoinHandle<()>> = Vec::new();
@@ -34,26 +35,23 @@ pub(crate) fn start(soak: &Arc<Soak>, dir: &Path) -> Vec<JoinHandle<()>> {
     all
 }
 
-/// Datagrams of every form at line rate, some with the header of a first packet.
+/// Datagrams of every form in bursts at line rate, some with the header of a first packet.
 fn garbage(soak: &Soak) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let mut first = RawClient::from(ADDRESS, soak.server, config(1200)).datagrams().remove(0);
     let mut state = 1_u64;
     while soak.goes_on() {
-        let end = Instant::now() + BURST;
-        while Instant::now() < end {
-            for _ in 0..64 {
-                state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-                let (at, value) = ((state >> 33) as usize % first.len(), (state >> 25) as u8);
-                let before = std::mem::replace(&mut first[at], value);
-                let length = if state & 1 == 0 { first.len() } else { 1 + at };
-                // A full buffer is a lost datagram.
-                let _ = socket.send_to(&first[..length], soak.server);
-                first[at] = before;
-                count(&soak.garbage);
-            }
+        for _ in 0..BURST {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let (at, value) = ((state >> 33) as usize % first.len(), (state >> 25) as u8);
+            let before = std::mem::replace(&mut first[at], value);
+            let length = if state & 1 == 0 { first.len() } else { 1 + at };
+            // A full buffer is a lost datagram.
+            let _ = socket.send_to(&first[..length], soak.server);
+            first[at] = before;
+            count(&soak.garbage);
         }
-        soak.pause(Duration::from_secs(1) - BURST);
+        soak.pause(BETWEEN);
     }
 }
 
@@ -137,7 +135,8 @@ fn reset(soak: &Soak) {
                 let _ = client.connection.recv_stream(id).stop(VarInt::from_u32(0));
                 count(&soak.reset);
             }
-            client.drive(Duration::from_millis(20));
+            client.drive(Duration::from_millis(5));
+            soak.pause(Duration::from_millis(100));
         }
         client.close(b"");
         client.transmit();

@@ -277,9 +277,50 @@ fn the_access_log_is_bounded() {
     attacked(&[], over_quic, fill_log);
 }
 
+/// They hold no descriptor: nothing bounds their sum but the connections, and what each costs.
+fn answers_without_a_body_that_nobody_reads_cost_little_memory() {
+    const CLIENTS: u64 = 12;
+    let dir = tempfile::tempdir().expect("a directory");
+    let www = dir.path().join("www");
+    std::fs::create_dir(&www).expect("a directory");
+    let server = serve(&www, &dir.path().join("log"), 400, &["--metrics=127.0.0.1:0"]);
+    write_file(&www.join("f"), 1);
+    // SETTINGS on a control stream, and HEADERS of a HEAD: names of QPACK's static table.
+    let settings = [0, 4, 0];
+    let request =
+        [&[1, 19, 0, 0, 0xd2, 0xd7, 0x51, 2][..], b"/f", &[0x50, 9], b"localhost"].concat();
+    // What the server's own streams need, and less than an answer.
+    let client = || {
+        let config = config_with(b"h3", |transport| {
+            transport.stream_receive_window(VarInt::from_u32(40));
+        });
+        let mut client = RawClient::from(ATTACKER, server.address, config);
+        client.drive_until(Duration::from_secs(5), |client| client.connected);
+        let control = client.open_uni();
+        settings.into_iter().for_each(|byte| client.byte(control, byte));
+        client
+    };
+    let first = client();
+    let before = server.resident();
+    let mut clients: Vec<RawClient> = (0..CLIENTS).map(|_| client()).collect();
+    for client in &mut clients {
+        while client.request(&request, true).is_some() {}
+    }
+    until("all requests are being answered", || {
+        clients.iter_mut().for_each(|client| client.drive(Duration::from_millis(2)));
+        let (_, body) = scrape(server.metrics(), "/metrics");
+        body.lines().any(|line| line == format!("fullpipe_answers {}", CLIENTS * 100))
+    });
+    let each = server.resident().saturating_sub(before) / CLIENTS;
+    println!("{each} bytes a connection");
+    assert!(each <= 1_600_000, "{each} bytes a connection");
+    drop((first, clients));
+}
+
 fullpipe_testkit::tests! {
     long [SecondLoopback] files_are_left_for_others,
         packets_without_an_ack_are_bounded,
         places_of_tcp_are_left_for_others,
-        the_access_log_is_bounded;
+        the_access_log_is_bounded,
+        answers_without_a_body_that_nobody_reads_cost_little_memory;
 }

@@ -75,8 +75,13 @@ pub fn status() -> Result<Status, Error> {
 
 /// [`Status::never_run_on`]. The kernel's types are megabytes, and stay the same.
 fn never_run_on() -> Option<&'static str> {
-    static KERNELS: OnceLock<Option<&str>> = OnceLock::new();
-    *KERNELS.get_or_init(|| Variant::of_this_kernel().ok().and_then(Variant::never_run_on))
+    static VARIANT: OnceLock<Variant> = OnceLock::new();
+    once_read(&VARIANT, || Variant::of_this_kernel().ok())?.never_run_on()
+}
+
+/// The value that was read before, or is read now. Of a failed read nothing is kept.
+fn once_read<T: Copy>(kept: &OnceLock<T>, read: impl FnOnce() -> Option<T>) -> Option<T> {
+    kept.get().copied().or_else(|| read().map(|value| *kept.get_or_init(|| value)))
 }
 
 /// The names that are defaults, and those that TCP has.
@@ -249,5 +254,15 @@ pub(super) mod tests {
                 "  TCP has no bbr3 now: they get the default",
             ]
         );
+    }
+
+    /// A process that may not read the kernel's types yet, or has no memory for them, may do so
+    /// later.
+    #[test]
+    fn a_read_that_fails_is_tried_again() {
+        let kept = OnceLock::new();
+        assert_eq!(once_read(&kept, || None), None);
+        assert_eq!(once_read(&kept, || Some(7)), Some(7));
+        assert_eq!(once_read(&kept, || panic!("it is known")), Some(7));
     }
 }

@@ -5,16 +5,17 @@
 //! --include-ignored lifecycle` draws more of them: 12 without the variable.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
-use std::thread::sleep;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use fullpipe_bpf::kernel::cgroup::{self, Use};
 use fullpipe_bpf::kernel::{self, Error, Held, Loaded, Options, Program, Status};
 use fullpipe_testkit::{PATIENCE, until};
-use nix::sched::CloneFlags;
+use nix::sched::{CloneFlags, setns, unshare};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
@@ -41,6 +42,8 @@ enum Action {
     Unload(Option<usize>),
     /// Somebody writes the sysctl: one of the programs, or Reno.
     ChooseByHand(Option<usize>),
+    /// The same in another network namespace.
+    ChooseElsewhere(Option<usize>),
     PutBackLeftOver,
     /// The cgroup uses one of the programs, or Reno.
     Use(Option<usize>),
@@ -56,10 +59,22 @@ fn action() -> impl Strategy<Value = Action> {
         2 => program().prop_map(Action::Lose),
         4 => prop::option::weighted(0.9, program()).prop_map(Action::Unload),
         1 => prop::option::of(program()).prop_map(Action::ChooseByHand),
+        1 => prop::option::weighted(0.8, program()).prop_map(Action::ChooseElsewhere),
         1 => Just(Action::PutBackLeftOver),
         2 => prop::option::of(program()).prop_map(Action::Use),
         1 => Just(Action::UseNoMore),
     ]
+}
+
+/// The last actions of a sequence: nothing is left then, as the model says.
+fn to_nothing() -> impl Iterator<Item = Action> {
+    let put_away = [
+        Action::UseNoMore,
+        Action::Unload(None),
+        Action::PutBackLeftOver,
+        Action::ChooseElsewhere(None),
+    ];
+    (0..PROGRAMS).map(Action::End).chain(put_away)
 }
 
 /// The model: what holds each program, and what is noted. The notes live in a file of their own
@@ -70,6 +85,10 @@ struct Model {
     /// What was the default before each program, as long as nobody put it back.
     before: BTreeMap<String, String>,
     default: String,
+    /// What was the default when each program was loaded as one, for those of which no note is left.
+    at_load: BTreeMap<String, String>,
+    /// The default of the other network namespace.
+    elsewhere: String,
     uses: Option<String>,
     /// A program that is there all the time, and the default at first. It is none of the kernel's
     /// own, which are what comes back where nothing is noted.
@@ -106,6 +125,9 @@ impl Model {
         }
         let known = self.held.clone();
         self.before.retain(|name, _| known.contains_key(name));
+        if self.elsewhere == self.default {
+            self.elsewhere.clone_from(&default);
+        }
         self.default = default;
     }
 
@@ -113,7 +135,9 @@ impl Model {
         self.put_back_left_over();
         let standing = if self.is_known(&self.default) { &*self.default } else { own }.to_owned();
         self.held.insert(name.to_owned(), held);
+        self.at_load.remove(name);
         if is_default {
+            self.at_load.insert(name.to_owned(), standing.clone());
             self.before.insert(name.to_owned(), standing);
             self.default = name.to_owned();
         }
@@ -121,25 +145,30 @@ impl Model {
 
     /// One goes, and what was before it comes back, also to those that came after it.
     fn take_out(&mut self, name: &str, own: &str) {
-        let before = self.before.get(name).map_or(own.to_owned(), |before| self.latest(before));
+        let noted = self.before.get(name).or_else(|| self.at_load.get(name));
+        let before = noted.map_or(own.to_owned(), |before| self.latest(before));
         self.before.remove(name);
         self.held.remove(name);
         for later in self.before.values_mut().filter(|later| *later == name) {
             later.clone_from(&before);
         }
-        if self.default == name {
-            self.default = if self.is_known(&before) { before } else { own.to_owned() };
+        let back = if self.is_known(&before) { before } else { own.to_owned() };
+        for default in [&mut self.default, &mut self.elsewhere] {
+            if default == name {
+                default.clone_from(&back);
+            }
         }
     }
 
-    /// True if a program of ours is the default, and nobody holds it.
-    fn is_left_over(&self) -> bool {
-        !self.is_known(&self.default)
+    /// The programs of ours that are a default, and that nobody holds.
+    fn left_over(&self) -> Vec<String> {
+        let defaults = [&self.default, &self.elsewhere].into_iter();
+        defaults.filter(|name| !self.is_known(name)).cloned().collect()
     }
 
     /// The holder that `status` shows.
     fn shown_as(&self, name: &str) -> Option<Held> {
-        let is_left = self.default == name && !self.is_known(name);
+        let is_left = self.left_over().iter().any(|left| left == name);
         self.held.get(name).copied().or(is_left.then_some(Held::ByConnections))
     }
 
@@ -147,8 +176,8 @@ impl Model {
     fn unload(&mut self, name: Option<&str>, own: &str) -> bool {
         let is_meant = |other: &str| name.is_none_or(|name| name == other);
         let mut is_anything = self.uses.take_if(|algorithm| is_meant(algorithm)).is_some();
-        if self.is_left_over() && is_meant(&self.default) {
-            self.take_out(&self.default.clone(), own);
+        for left in self.left_over().into_iter().filter(|left| is_meant(left)) {
+            self.take_out(&left, own);
             is_anything = true;
         }
         let held = self.held.iter().filter(|(name, held)| **held == Held::Pinned && is_meant(name));
@@ -168,6 +197,8 @@ struct Run<'a> {
     /// The kernel's own default.
     own: &'a str,
     cgroup: &'a Path,
+    /// The other network namespace.
+    elsewhere: &'a File,
     loaded: BTreeMap<usize, Loaded>,
     model: Model,
 }
@@ -202,6 +233,13 @@ impl Run<'_> {
                 if self.model.is_known(&name) {
                     set_default(&name);
                     self.model.default = name;
+                }
+            }
+            Action::ChooseElsewhere(program) => {
+                let name = self.name_or_reno(program);
+                if self.model.is_known(&name) {
+                    inside(self.elsewhere, || set_default(&name));
+                    self.model.elsewhere = name;
                 }
             }
             Action::PutBackLeftOver => {
@@ -262,6 +300,8 @@ impl Run<'_> {
     fn compare(&self) -> Result<(), TestCaseError> {
         let model = &self.model;
         prop_assert_eq!(&default(), &model.default, "the default; {:?}", model);
+        let elsewhere = inside(self.elsewhere, default);
+        prop_assert_eq!(&elsewhere, &model.elsewhere, "elsewhere; {:?}", model);
         for name in self.names {
             let is_held = model.held.contains_key(name);
             prop_assert_eq!(is_available(name), is_held, "{}; {:?}", name, model);
@@ -284,6 +324,8 @@ impl Run<'_> {
         };
         for program in self.names.iter().filter_map(|name| program(&status, name)) {
             prop_assert_eq!(program.is_default, model.default == program.name, "{:?}", model);
+            let elsewhere = usize::from(model.elsewhere == program.name);
+            prop_assert_eq!(program.default_elsewhere, elsewhere, "{:?}", model);
         }
         let mut uses =
             status.uses.iter().filter(|used| used.cgroup.as_deref() == Some(self.cgroup));
@@ -301,6 +343,29 @@ fn is_available(name: &str) -> bool {
     available().split_whitespace().any(|available| available == name)
 }
 
+/// A network namespace, which a thread keeps until the sender goes.
+fn another_namespace() -> (File, Sender<()>) {
+    let (ready, namespace) = channel();
+    let (keeps, ends) = channel();
+    thread::spawn(move || {
+        unshare(CloneFlags::CLONE_NEWNET).expect("root");
+        let file = File::open("/proc/thread-self/ns/net").expect("Linux has it");
+        ready.send(file).expect("the test waits for it");
+        // Nothing is sent.
+        let _ = ends.recv();
+    });
+    (namespace.recv().expect("it is there"), keeps)
+}
+
+/// Does something in a network namespace.
+fn inside<T: Send>(namespace: &File, work: impl FnOnce() -> T + Send) -> T {
+    let enter = || {
+        setns(namespace, CloneFlags::CLONE_NEWNET).expect("root");
+        work()
+    };
+    thread::scope(|scope| scope.spawn(enter).join()).unwrap_or_else(|panic| resume_unwind(panic))
+}
+
 fn a_drawn_lifecycle_is_as_the_model_says() {
     apart(CloneFlags::CLONE_NEWNET, || {
         cover("/sys/fs/bpf", "bpf");
@@ -311,28 +376,43 @@ fn a_drawn_lifecycle_is_as_the_model_says() {
         let own = if may_choose_cubic { "cubic" } else { "reno" };
         let first = name_of("life");
         let _first = load(&options(&first));
+        let (elsewhere, _keeps) = another_namespace();
         let cases = std::env::var("LIFECYCLES").ok().and_then(|cases| cases.parse().ok());
         let config =
             Config { cases: cases.unwrap_or(12), failure_persistence: None, ..Config::default() };
         let sequences = prop::collection::vec(action(), 4..20);
         let run = TestRunner::new(config).run(&sequences, |actions| {
             set_default(&first);
+            inside(&elsewhere, || set_default("reno"));
             let mut run = Run {
                 names: &names,
                 own,
                 cgroup: cgroup.path(),
+                elsewhere: &elsewhere,
                 loaded: BTreeMap::new(),
-                model: Model { default: first.clone(), first: first.clone(), ..Model::default() },
+                model: Model {
+                    default: first.clone(),
+                    elsewhere: "reno".to_owned(),
+                    first: first.clone(),
+                    ..Model::default()
+                },
             };
-            let act = AssertUnwindSafe(|| actions.iter().try_for_each(|action| run.act(*action)));
+            let mut all = actions.into_iter().chain(to_nothing());
+            let act = AssertUnwindSafe(|| all.try_for_each(|action| run.act(action)));
             let done = catch_unwind(act);
-            // The next one begins with nothing.
+            // Where the sequence failed, the next one begins with nothing all the same; what fails
+            // here says less than it.
             drop(run);
-            let _ = kernel::unload(None);
-            let _ = kernel::put_back_left_over();
-            set_default(&first);
-            until("all are gone", || !names.iter().any(|name| is_available(name)));
-            done.unwrap_or_else(|panic| resume_unwind(panic))
+            let cleaned = catch_unwind(|| {
+                let _ = kernel::unload(None);
+                let _ = kernel::put_back_left_over();
+                set_default(&first);
+                inside(&elsewhere, || set_default("reno"));
+                until("all are gone", || !names.iter().any(|name| is_available(name)));
+            });
+            done.unwrap_or_else(|panic| resume_unwind(panic))?;
+            cleaned.unwrap_or_else(|panic| resume_unwind(panic));
+            Ok(())
         });
         run.unwrap_or_else(|failure| panic!("{failure}"));
     });

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! The transport here sends datagrams and never sends one again, as live media does. Its receiver
-//! reports every second packet, and after 25 ms at the latest, which ones arrived. Two [`Link`]s
-//! carry packets and reports, and [`Timers`] say what is next: no sockets, no sleeping, and the
-//! same result in every run.
+//! reports every second packet, and after 25 ms at the latest, which ones arrived. A [`Network`]
+//! carries packets and reports, and says what is next: no sockets, no sleeping, and the same result
+//! in every run.
 #![allow(dead_code, reason = "a test includes this file and calls `own` and `quic`")]
 
 use std::collections::BTreeMap;
@@ -15,8 +15,11 @@ use std::collections::BTreeMap;
 use fullpipe_cc::{
     Algorithm, Config, Controller, Duration, Instant, PacketState, Rate, SendDecision,
 };
-use fullpipe_path::{ConfigError, Event, PathConfig, Probability, QueueLimit};
-use fullpipe_sim::{FlowConfig, Link, NEVER, OVERHEAD_BYTES, Sim, SimConfig, SimError, Timers};
+use fullpipe_path::{Ecn, Link, Probability, QueueLimit};
+use fullpipe_sim::{
+    CrossPacket, FlowConfig, NEVER, Network, NetworkEvent, OVERHEAD_BYTES, Packet, Sim, SimConfig,
+    SimError,
+};
 
 const PACKET: u32 = 1200;
 /// IP and UDP headers, which the link carries and congestion control does not count.
@@ -29,13 +32,34 @@ const REPORT_DELAY: Duration = Duration::from_millis(25);
 /// Without a report for so long, all packets in flight are lost.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The timers: the next packet at the far end, the next report at the sender, the pacer, a report
-/// that is due, the timeout.
-const DOWN: usize = 0;
-const UP: usize = 1;
-const PACER: usize = 2;
-const REPORT: usize = 3;
-const LOSS: usize = 4;
+/// The timers: the pacer, a report that is due, the timeout.
+const PACER: usize = 0;
+const REPORT: usize = 1;
+const LOSS: usize = 2;
+
+/// A packet of the only flow.
+#[derive(Clone, Debug)]
+struct Of<T>(T);
+
+impl<T: Clone> Packet for Of<T> {
+    fn flow(&self) -> u32 {
+        0
+    }
+
+    fn number(&self) -> u32 {
+        0
+    }
+
+    fn corrupt(&mut self, _before: u64) -> bool {
+        false
+    }
+}
+
+impl From<CrossPacket> for Of<u64> {
+    fn from(_: CrossPacket) -> Self {
+        Self(u64::MAX)
+    }
+}
 
 /// The outcome of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -46,24 +70,23 @@ pub(crate) struct Outcome {
     pub(crate) queue_p95: f64,
 }
 
-/// Both directions of a path of 50 Mbit/s and 40 ms, with 2 BDP of buffer and 0.5 % of random loss.
-fn directions() -> (PathConfig, PathConfig) {
+/// A flow on a path of 50 Mbit/s and 40 ms, with 2 BDP of buffer and 0.5 % of random loss.
+fn config(algorithm: Algorithm) -> SimConfig {
     let delay = Duration::from_millis(20);
-    let down = fullpipe_path::Link {
+    let down = Link {
         rate: Some(Rate::from_bits_per_sec(50_000_000)),
         queue: QueueLimit::Bytes(500_000),
         loss: Probability::new(0.005).expect("a probability"),
         delay,
         seed: 7,
     };
-    (down.into(), fullpipe_path::Link { delay, ..Default::default() }.into())
+    let up = Link { delay, ..Link::default() };
+    SimConfig::new(down.into(), up.into(), vec![FlowConfig::bulk(algorithm, 1)])
 }
 
 /// Runs the transport of this file.
-pub(crate) fn own(algorithm: Algorithm) -> Result<Outcome, ConfigError> {
-    let (down, up) = directions();
-    let (mut down, mut up) = (Link::<u64>::new(&down)?, Link::<Vec<u64>>::new(&up)?);
-    let mut timers = Timers::new(5);
+pub(crate) fn own(algorithm: Algorithm) -> Result<Outcome, SimError> {
+    let mut network = Network::<Of<u64>, Of<Vec<u64>>>::new(&config(algorithm), 3)?;
     let mut now = Instant::default();
     let mut cc = Controller::new(algorithm, Config { smss: PACKET, ..Config::new(1) }, now);
     let mut flight: BTreeMap<u64, PacketState> = BTreeMap::new();
@@ -76,55 +99,51 @@ pub(crate) fn own(algorithm: Algorithm) -> Result<Outcome, ConfigError> {
                 SendDecision::Now { .. } => {
                     flight.insert(next, cc.on_sent(now, PACKET));
                     // A packet that finds the queue full is gone, as on a real link.
-                    let _ = down.path.send(now, PACKET + HEADERS, next);
+                    network.send_data(PACKET + HEADERS, Ecn::NotEct, Of(next));
                     next += 1;
                 }
-                SendDecision::At(at) => break at.as_nanos(),
-                SendDecision::CwndLimited => break NEVER,
+                SendDecision::At(at) => break Some(at),
+                SendDecision::CwndLimited => break None,
             }
         };
-        timers.set(PACER, wake);
-        timers.set(DOWN, down.path.next_event().map_or(NEVER, Instant::as_nanos));
-        timers.set(UP, up.path.next_event().map_or(NEVER, Instant::as_nanos));
-        if timers.next() == NEVER {
-            timers.set(LOSS, (now + TIMEOUT).as_nanos());
+        network.set(PACER, wake);
+        if network.due() == NEVER {
+            network.arm(LOSS, now + TIMEOUT);
         }
 
         // What is next happens.
-        now = Instant::from_nanos(timers.next());
-        match timers.first() {
-            DOWN => {
-                let Some(Event::Delivered(packet)) = down.path.poll(now) else { continue };
-                down.count(&packet);
+        let event = network.step();
+        now = network.now();
+        match event {
+            Some(NetworkEvent::Data(Of(number), _)) => {
                 received += u64::from(PACKET - OVERHEAD_BYTES);
-                report.push(packet.payload);
+                report.push(number);
                 if report.len() == 1 {
-                    timers.set(REPORT, (now + REPORT_DELAY).as_nanos());
+                    network.set(REPORT, Some(now + REPORT_DELAY));
                 } else if report.len() == REPORT_EVERY {
-                    timers.set(REPORT, now.as_nanos());
+                    network.set(REPORT, Some(now));
                 }
             }
-            REPORT => {
-                timers.disarm(REPORT);
-                let _ = up.path.send(now, 100, std::mem::take(&mut report));
+            Some(NetworkEvent::Timer(REPORT)) => {
+                network.set(REPORT, None);
+                network.send_answer(100, Ecn::NotEct, Of(std::mem::take(&mut report)));
             }
-            UP => {
-                let Some(Event::Delivered(arrived)) = up.path.poll(now) else { continue };
+            Some(NetworkEvent::Answer(Of(arrived), _)) => {
                 let mut ack = cc.ack(now);
-                for number in &arrived.payload {
+                for number in &arrived {
                     if let Some(state) = flight.remove(number) {
                         ack.acked(&state);
                     }
                 }
                 // The path keeps the order: what is older than the newest and has not arrived is
                 // lost.
-                let newest = arrived.payload.last().copied().unwrap_or(0);
+                let newest = arrived.last().copied().unwrap_or(0);
                 let younger = flight.split_off(&newest);
                 std::mem::replace(&mut flight, younger).values().for_each(|state| ack.lost(state));
                 ack.finish();
             }
-            LOSS => {
-                timers.disarm(LOSS);
+            Some(NetworkEvent::Timer(LOSS)) => {
+                network.set(LOSS, None);
                 let mut ack = cc.ack(now);
                 std::mem::take(&mut flight).values().for_each(|state| ack.lost(state));
                 ack.timeout();
@@ -133,14 +152,13 @@ pub(crate) fn own(algorithm: Algorithm) -> Result<Outcome, ConfigError> {
             _ => {}
         }
     }
-    let queue = down.queue_delays_so_far_ns().last().unwrap_or_default().histogram();
+    let queue = network.queue_delays_so_far_ns(0).last().unwrap_or_default().histogram();
     Ok(outcome(received, queue.value_at_quantile(0.95)))
 }
 
 /// Runs the simulator's QUIC.
 pub(crate) fn quic(algorithm: Algorithm) -> Result<Outcome, SimError> {
-    let (down, up) = directions();
-    let mut sim = Sim::new(&SimConfig::new(down, up, vec![FlowConfig::bulk(algorithm, 1)]))?;
+    let mut sim = Sim::new(&config(algorithm))?;
     sim.run_until(Instant::default() + Duration::from_secs(SECONDS));
     let queue = sim.queue_delay_ns(0).value_at_quantile(0.95);
     Ok(outcome(sim.flow(0).received(), queue))

@@ -55,9 +55,6 @@ enum Handshake {
     Done,
 }
 
-/// The way of a flow that shares one link there and one back with all others: there is no graph.
-pub(crate) const DIRECT: u32 = u32::MAX;
-
 /// A flow of a simulation.
 ///
 /// The order in memory is that of use: with a thousand flows each is in no cache when something
@@ -86,10 +83,6 @@ pub struct Flow {
     // For each packet that leaves.
     /// Bytes of a packet on the wire that congestion control does not count.
     pub(crate) header_bytes: u32,
-    /// Its way over the graph of links, or [`DIRECT`].
-    pub(crate) way: u32,
-    /// The configuration's.
-    pub(crate) extra_rtt: Duration,
     /// The delay of its sender's host.
     pub(crate) jitter: Jitter,
     pub(crate) sender: Sender,
@@ -108,15 +101,13 @@ pub struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn new(config: FlowConfig, way: u32, start: Instant, seeds: Seeds) -> Self {
+    pub(crate) fn new(config: FlowConfig, start: Instant, seeds: Seeds) -> Self {
         let stop = config.stop.map(|stop| Instant::default() + stop);
         let sender = Sender::new(&config, start);
         Self {
             ecn: if sender.wants_ecn() { config.ecn } else { Ecn::NotEct },
-            extra_rtt: config.extra_rtt,
             heeds_reading: config.application.heeds_reading(),
             config,
-            way,
             header_bytes: config.header_bytes(),
             ack_bytes: config.ack_bytes(),
             start,

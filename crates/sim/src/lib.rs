@@ -42,7 +42,7 @@ mod config;
 mod flight;
 mod flow;
 mod host;
-mod link;
+mod network;
 mod outstanding;
 mod pacer;
 mod packet;
@@ -64,10 +64,10 @@ pub use config::{
 };
 pub use flow::Flow;
 pub use host::Host;
-pub use link::Link;
+pub use network::{CrossPacket, Network, NetworkEvent, Packet};
 pub use random::Jitter;
 pub use sim::Sim;
-pub use timers::{NEVER, Timers};
+pub use timers::NEVER;
 
 /// Bytes of a datagram that are no application data: short header with an 8-byte connection ID and
 /// a 4-byte packet number, AEAD tag, and the header of one STREAM frame (RFC 9000 sections 17.3.1

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use fullpipe_cc::{Duration, Instant};
 
+use crate::network::{CrossPacket, Packet};
+
 /// A piece of the application's data: the same in every packet that carries it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Chunk {
@@ -42,6 +44,31 @@ impl Data {
     #[inline]
     pub(crate) fn chunk(&self) -> Chunk {
         Chunk { id: self.chunk_id, written: self.chunk_written, bytes: self.chunk_bytes }
+    }
+}
+
+impl From<CrossPacket> for Data {
+    fn from(CrossPacket(number): CrossPacket) -> Self {
+        let never = Instant::default();
+        Self::new(number, 0, never, Chunk { id: 0, written: never, bytes: 0 })
+    }
+}
+
+impl Packet for Data {
+    #[inline]
+    fn flow(&self) -> u32 {
+        self.flow
+    }
+
+    #[inline]
+    fn number(&self) -> u32 {
+        self.flow
+    }
+
+    /// A corrupted packet fails its checksum behind the link.
+    #[inline]
+    fn corrupt(&mut self, _before: u64) -> bool {
+        false
     }
 }
 
@@ -109,7 +136,14 @@ pub(crate) struct Ack {
     pub(crate) named: Named,
 }
 
-/// A packet on the return path, from the receiver to the sender.
+/// A packet on the return path, from the receiver of a flow to its sender.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) flow: u32,
+    pub(crate) up: Up,
+}
+
+/// The content of a packet on the return path.
 #[derive(Clone, Debug)]
 pub(crate) enum Up {
     Ack(Ack),
@@ -117,4 +151,22 @@ pub(crate) enum Up {
     Request(u64),
     /// The receiver's part of the handshake.
     Handshake,
+}
+
+impl Packet for Answer {
+    #[inline]
+    fn flow(&self) -> u32 {
+        self.flow
+    }
+
+    #[inline]
+    fn number(&self) -> u32 {
+        self.flow
+    }
+
+    /// As [`Data`].
+    #[inline]
+    fn corrupt(&mut self, _before: u64) -> bool {
+        false
+    }
 }

@@ -1,88 +1,47 @@
-//! The virtual clock: whatever happens next, happens next.
+//! Flows on a network of links.
 
 mod events;
-mod graph;
-mod links;
 
-use std::collections::VecDeque;
-
-use fullpipe_cc::Instant;
-use fullpipe_path::{CrossSource, Path, PathConfig};
+use fullpipe_cc::{Instant, Rate};
+use fullpipe_path::{Arrival, ConfigError, PathSample, Probability, Selection};
 use fullpipe_traffic::{FlowTallies, SenderStats, Stream, Tally, stream_seed};
 use hdrhistogram::Histogram;
 
 use crate::config::{SimConfig, SimError};
-use crate::flow::{DIRECT, Flow, Seeds};
-use crate::link::Link;
-use crate::packet::{Data, Up};
-use crate::timers::{NEVER, Timers};
-use graph::Graph;
-
-/// The kinds of packets that links tell apart, each with the number of its first flow or source: a
-/// queue for each flow goes by these numbers.
-#[derive(Clone, Copy, Debug)]
-#[repr(u32)]
-enum Numbered {
-    /// A flow's data, or its ACKs where these alone use the link.
-    Flow = 0,
-    /// Cross traffic, or data of a flow that goes up.
-    Cross = 1 << 31,
-    /// Packets that answer a flow's data.
-    Answers = (1 << 31) + (1 << 30),
-}
-
-impl Numbered {
-    /// The number in the header of a packet of the flow, or source, `i`.
-    #[inline]
-    const fn number(self, i: u32) -> u32 {
-        self as u32 + i
-    }
-}
+use crate::flow::{Flow, Seeds};
+use crate::network::Network;
+use crate::packet::{Answer, Data};
+use crate::timers::NEVER;
 
 /// The timers of a flow.
 #[derive(Clone, Copy, Debug)]
 enum Timer {
     Sender,
+    /// The receiver's host gets to a packet.
+    Host,
     Receiver,
     Application,
-    /// Something arrives that was under way for [`FlowConfig::extra_rtt`].
-    WayBack,
 }
 
 impl Timer {
-    const ALL: [Self; 4] = [Self::Sender, Self::Receiver, Self::Application, Self::WayBack];
+    const ALL: [Self; 4] = [Self::Sender, Self::Host, Self::Receiver, Self::Application];
+
+    /// The number of a flow's timer.
+    #[inline]
+    const fn of(self, flow: u32) -> usize {
+        flow as usize * Self::ALL.len() + self as usize
+    }
 }
 
 /// A running simulation.
 #[derive(Debug)]
 pub struct Sim {
-    now: Instant,
-    /// The number of links of the configuration.
-    links: usize,
-    /// The one link there and the one back of all flows. They carry nothing if there is a graph.
-    down: Link<Data>,
-    uplink: Path<(u32, Up)>,
-    /// The earliest time of the next packet out of each of the two, in nanoseconds.
-    due: [u64; 2],
-    /// Any other links, and the ways over them.
-    graph: Option<Box<Graph>>,
+    network: Network<Data, Answer>,
     flows: Vec<Flow>,
     /// The connections of [`Application::ShortFlows`], numbered on from `flows`; `None` when over.
     short: Vec<Option<Box<Flow>>>,
-    /// The flow of each of them: its packets may still be under way when it is over.
-    parents: Vec<u32>,
-    cross: Vec<CrossSource>,
-    /// Those of the graph first, then those of cross traffic, then four of each flow. Of several at
-    /// one time the first one fires: a timer must not fire for a packet that is just arriving.
-    timers: Timers,
-    /// The first timer of a flow.
-    first_of_flows: usize,
-    /// By flow: packets on a return path that is longer than the uplink.
-    way_back: Vec<VecDeque<(Instant, Up)>>,
     rtt_ns: FlowTallies,
     latency_ns: FlowTallies,
-    /// Packets that came out of the last link of their way.
-    delivered_packets: u64,
     /// Flows that have not reached an end.
     unfinished: usize,
 }
@@ -93,56 +52,16 @@ impl Sim {
     /// # Errors
     /// Fails if a path can't be built, or if a flow or cross traffic makes no sense.
     pub fn new(config: &SimConfig) -> Result<Self, SimError> {
-        config.check_routes()?;
         let flows = config.flows.len();
-        let (graph, ways) = if config.is_plain() {
-            (None, vec![DIRECT; flows])
-        } else {
-            let (graph, ways) = Graph::new(config)?;
-            (Some(Box::new(graph)), ways)
-        };
-        let unused = PathConfig::default();
-        let [down, up] = match graph {
-            None => [&config.links[0], &config.uplink],
-            Some(_) => [&unused; 2],
-        };
-        let first_of_cross = graph.as_ref().map_or(0, |graph| graph.timers());
-        let first_of_flows = first_of_cross + config.cross.len();
         let mut sim = Self {
-            now: Instant::default(),
-            links: config.links.len(),
-            down: Link::new(down)?,
-            uplink: Path::new(up)?,
-            due: [NEVER; 2],
-            graph,
+            network: Network::new(config, flows * Timer::ALL.len())?,
             flows: Vec::with_capacity(flows),
             short: Vec::new(),
-            parents: Vec::new(),
-            cross: Vec::with_capacity(config.cross.len()),
-            timers: Timers::new(first_of_flows + flows * Timer::ALL.len()),
-            first_of_flows,
-            way_back: (0..flows).map(|_| VecDeque::new()).collect(),
             rtt_ns: FlowTallies::new(flows),
             latency_ns: FlowTallies::new(flows),
-            delivered_packets: 0,
             unfinished: flows,
         };
-        if let Some(at) = sim.graph.as_ref().and_then(|graph| graph.next_change()) {
-            sim.timers.arm(first_of_cross - 1, at);
-        }
-        sim.count_by_flow(config);
-        for (i, cross) in config.cross.iter().enumerate() {
-            cross.validate()?;
-            // Each source draws for itself, so that one more changes nothing for the others.
-            let seed = stream_seed(config.seed, Stream::Cross, i as u64);
-            let source = CrossSource::new(cross.traffic, seed);
-            if let Some(at) = source.next_due() {
-                sim.timers.arm(first_of_cross + i, at);
-            }
-            sim.cross.push(source);
-        }
         for (i, flow) in config.flows.iter().enumerate() {
-            flow.validate()?;
             let start = Instant::default() + flow.start;
             let seed = |stream| stream_seed(config.seed, stream, i as u64);
             let seeds = Seeds {
@@ -150,7 +69,7 @@ impl Sim {
                 jitter: seed(Stream::Jitter),
                 receiver: seed(Stream::Receiver),
             };
-            sim.flows.push(Flow::new(*flow, ways[i], start, seeds));
+            sim.flows.push(Flow::new(*flow, start, seeds));
             sim.arm(Timer::Application, i as u32, start);
         }
         Ok(sim)
@@ -158,7 +77,7 @@ impl Sim {
 
     /// The virtual time.
     pub fn now(&self) -> Instant {
-        self.now
+        self.network.now()
     }
 
     /// The flows, in the order of the configuration.
@@ -222,7 +141,7 @@ impl Sim {
 
     /// Packets that came out at the end of their route so far, cross traffic included.
     pub fn delivered_packets(&self) -> u64 {
-        self.delivered_packets
+        self.network.delivered_packets()
     }
 
     /// True if every flow has an end and reached it.
@@ -237,13 +156,13 @@ impl Sim {
 
     /// The application of a flow writes `bytes`.
     pub fn write(&mut self, flow: usize, bytes: u64) {
-        self.flows[flow].sender.write(self.now, bytes);
+        self.flows[flow].sender.write(self.network.now(), bytes);
         self.pump(flow as u32);
     }
 
     /// The application of a flow has data without an end again.
     pub fn resume(&mut self, flow: usize) {
-        self.flows[flow].sender.resume(self.now);
+        self.flows[flow].sender.resume(self.network.now());
         self.pump(flow as u32);
     }
 
@@ -258,56 +177,97 @@ impl Sim {
     pub fn run_until_done_within(&mut self, time: Instant, events: u64) -> bool {
         let mut left = events;
         while !self.is_done() {
-            let (at, source) = self.next();
-            if at > time.as_nanos() || at == NEVER {
-                self.now = self.now.max(time);
+            if self.network.due() > time.as_nanos().min(NEVER - 1) {
+                self.network.pass_time(time);
                 break;
             }
             if left == 0 {
                 return false;
             }
             left -= 1;
-            self.happen(at, source);
+            self.step();
         }
         true
     }
 
     /// Lets everything happen until `time`.
     pub fn run_until(&mut self, time: Instant) {
-        loop {
-            let (at, source) = self.next();
-            if at > time.as_nanos() || at == NEVER {
-                break;
-            }
-            self.happen(at, source);
+        while self.network.due() <= time.as_nanos().min(NEVER - 1) {
+            self.step();
         }
-        self.now = self.now.max(time);
+        self.network.pass_time(time);
     }
 
     /// The time of the next event.
     pub fn next_event(&self) -> Option<Instant> {
-        let (at, _) = self.next();
-        (at < NEVER).then(|| Instant::from_nanos(at))
+        let due = self.network.due();
+        (due < NEVER).then(|| Instant::from_nanos(due))
     }
 
-    /// Lets the next thing happen.
-    pub fn step(&mut self) {
-        let (at, source) = self.next();
-        if at < NEVER {
-            self.happen(at, source);
-        }
+    /// The number of links of the configuration.
+    pub fn links(&self) -> usize {
+        self.network.links()
     }
 
-    /// The time of the next event in nanoseconds, and its source: the link, the uplink, then the
-    /// timers. Events at the same time are processed in this order: a timer must not fire for a
-    /// packet that is just arriving.
-    #[inline]
-    fn next(&self) -> (u64, usize) {
-        let (timers, [down, up]) = (self.timers.next(), self.due);
-        match (down <= up.min(timers), up <= timers) {
-            (true, _) => (down, 0),
-            (false, true) => (up, 1),
-            (false, false) => (timers, 2),
-        }
+    /// A link's queue and counters now; the index is that of the configuration.
+    pub fn link(&self, i: usize) -> PathSample {
+        self.network.link(i)
+    }
+
+    /// The uplink: its counters now.
+    pub fn uplink(&self) -> PathSample {
+        self.network.uplink()
+    }
+
+    /// Keeps the time and the header of each packet that enters a link or the uplink from now on,
+    /// of `most` packets of each at most.
+    pub fn record_arrivals(&mut self, most: usize) {
+        self.network.record_arrivals(most);
+    }
+
+    /// The arrivals that were recorded: of each link, and last of the uplink.
+    pub fn take_arrivals(&mut self) -> Vec<Vec<Arrival>> {
+        self.network.take_arrivals()
+    }
+
+    /// Queueing delay of every packet that came through a link, in nanoseconds.
+    pub fn queue_delay_ns(&self, link: usize) -> Histogram<u64> {
+        self.queue_delays_so_far_ns(link).last().unwrap_or_default().histogram()
+    }
+
+    /// See [`Network::queue_delays_so_far_ns`].
+    pub fn queue_delays_so_far_ns(&self, link: usize) -> Box<dyn Iterator<Item = Tally> + '_> {
+        self.network.queue_delays_so_far_ns(link)
+    }
+
+    /// See [`Network::queue_delays_by_flow_ns`].
+    pub fn queue_delays_by_flow_ns(&self) -> Option<&[Tally]> {
+        self.network.queue_delays_by_flow_ns()
+    }
+
+    /// See [`Network::begin_part`].
+    pub fn begin_part(&mut self) {
+        self.network.begin_part();
+    }
+
+    /// A link's rate from now on.
+    ///
+    /// # Errors
+    /// Fails if the rate is 0 or the link has no bottleneck.
+    pub fn set_rate(&mut self, link: usize, rate: Rate) -> Result<(), ConfigError> {
+        self.network.set_rate(link, rate)
+    }
+
+    /// The random loss of a link's data from now on.
+    pub fn set_loss(&mut self, link: usize, probability: Probability, seed: u64) {
+        self.network.set_loss(link, probability, seed);
+    }
+
+    /// Sets the data packets that the reordering of a link holds back from now on.
+    ///
+    /// # Errors
+    /// Fails if the selection makes no sense or the link has no reordering.
+    pub fn set_reordered(&mut self, link: usize, packets: Selection) -> Result<(), ConfigError> {
+        self.network.set_reordered(link, packets)
     }
 }

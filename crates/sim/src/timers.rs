@@ -12,7 +12,7 @@ pub const NEVER: u64 = u64::MAX;
 /// have the earliest of the node below them. A new deadline is compared within one cache line a
 /// level, and only as far up as it changes something.
 #[derive(Debug)]
-pub struct Timers {
+pub(crate) struct Timers {
     /// Below node `i` are the nodes `8 i + 1` to `8 i + 8`. The leaves of the highest numbers are
     /// left out: they would be of timers that there are not.
     nodes: Vec<Node>,
@@ -41,7 +41,7 @@ impl Node {
 
 impl Timers {
     /// Room for `timers`, and more when they are set.
-    pub fn new(timers: usize) -> Self {
+    pub(crate) fn new(timers: usize) -> Self {
         let (mut inner_nodes, mut width) = (0, 1);
         let leaves = timers.div_ceil(WIDTH).max(1);
         while width < leaves {
@@ -66,7 +66,7 @@ impl Timers {
 
     /// The timer fires at `at` nanoseconds, [`NEVER`] for never.
     #[inline]
-    pub fn set(&mut self, timer: usize, at: u64) {
+    pub(crate) fn set(&mut self, timer: usize, at: u64) {
         let (mut node, mut place, mut at) = (self.first_leaf + timer / WIDTH, timer % WIDTH, at);
         if node >= self.nodes.len() {
             self.grow(timer + 1);
@@ -89,7 +89,7 @@ impl Timers {
 
     /// The timer fires at `at` or before.
     #[inline]
-    pub fn arm(&mut self, timer: usize, at: Instant) {
+    pub(crate) fn arm(&mut self, timer: usize, at: Instant) {
         let (mut node, mut place) = (self.first_leaf + timer / WIDTH, timer % WIDTH);
         if node >= self.nodes.len() {
             self.grow(timer + 1);
@@ -109,14 +109,14 @@ impl Timers {
 
     /// The time at which the first timer fires, in nanoseconds; [`NEVER`] if none will.
     #[inline]
-    pub fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
     /// The timer that fires first, when there is one: of several at one time that of the lowest
     /// number.
     #[inline]
-    pub fn first(&self) -> usize {
+    pub(crate) fn first(&self) -> usize {
         let mut node = 0;
         loop {
             let places = &self.nodes[node].0;
@@ -126,12 +126,6 @@ impl Timers {
             }
             node = WIDTH * node + 1 + place;
         }
-    }
-
-    /// The timer does not fire.
-    #[inline]
-    pub fn disarm(&mut self, timer: usize) {
-        self.set(timer, NEVER);
     }
 }
 
@@ -149,7 +143,7 @@ mod tests {
         t.arm(0, at(20)); // later than what is armed: nothing to do yet
         let mut fire = || {
             let fired = (t.next(), t.first());
-            t.disarm(fired.1);
+            t.set(fired.1, NEVER);
             fired
         };
         assert_eq!((fire(), fire()), ((5, 0), (7, 1)));
@@ -165,7 +159,7 @@ mod tests {
         let mut fired = Vec::new();
         while t.next() < NEVER {
             fired.push((t.next(), t.first()));
-            t.disarm(t.first());
+            t.set(t.first(), NEVER);
         }
         assert!(fired.is_sorted() && fired.len() == 1000);
     }
@@ -194,7 +188,7 @@ mod tests {
                     }
                     _ if tree.next() < NEVER => {
                         list[tree.first()] = NEVER;
-                        tree.disarm(tree.first());
+                        tree.set(tree.first(), NEVER);
                     }
                     _ => {}
                 }

@@ -30,7 +30,7 @@ pub(super) trait World {
     /// events: whether it came to the end.
     fn advance(&mut self, time: Instant, events: u64) -> bool;
 
-    /// See [`fullpipe_sim::Link::begin_part`].
+    /// See [`fullpipe_sim::Network::begin_part`].
     fn begin_part(&mut self);
 
     /// Number of links of the way of the data.
@@ -38,10 +38,10 @@ pub(super) trait World {
 
     fn link(&self, i: usize) -> PathSample;
 
-    /// See [`fullpipe_sim::Link::queue_delays_so_far_ns`].
+    /// See [`fullpipe_sim::Network::queue_delays_so_far_ns`].
     fn queue_delays_so_far_ns(&self, link: usize) -> Box<dyn Iterator<Item = Tally> + '_>;
 
-    /// See [`fullpipe_sim::Link::queue_delays_by_flow_ns`]; of the first link.
+    /// See [`fullpipe_sim::Network::queue_delays_by_flow_ns`]; of the first link.
     fn queue_delays_by_flow_ns(&self) -> Option<&[Tally]>;
 
     fn flows(&self) -> usize;

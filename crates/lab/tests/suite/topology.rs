@@ -13,9 +13,25 @@ fn plan(text: &str) -> Result<Plan, String> {
 }
 
 fn run(text: &str) -> RunResult {
+    run_over(BackendChoice::SIM, text)
+}
+
+fn run_over(backend: BackendChoice, text: &str) -> RunResult {
     let plan = plan(text).expect("a sound file");
-    let options = RunOptions::default();
+    backend.check_plan(&plan, "x.toml").expect("the backend has all of it");
+    let options = RunOptions { backend, ..RunOptions::default() };
     run_point(&plan, 0, &options, &AtomicBool::new(false), &mut |_| ()).expect("a run")
+}
+
+/// The backends with whole stacks under a virtual clock.
+fn stacks() -> impl Iterator<Item = BackendChoice> {
+    let names = [
+        "quic:noq",
+        #[cfg(feature = "quinn")]
+        "quic:quinn-virtual",
+        "tcp:user",
+    ];
+    names.into_iter().map(|name| name.parse().expect("a backend"))
 }
 
 fn goodput(result: &RunResult, flow: usize) -> f64 {
@@ -42,6 +58,51 @@ fn two_access_links_share_a_bottleneck_by_any_way_to_say_it() {
     assert_eq!(run(&format!("{TWO_IN}{flows}")), by_ends);
     // One link in each direction: three of the file, and their other directions.
     assert_eq!(by_ends.links.len(), 6);
+}
+
+/// The shared bottleneck, and ACKs that come back over the links' other directions.
+#[test]
+fn whole_stacks_share_a_bottleneck_of_a_graph() {
+    let flows = "[[flow]]\nfrom = \"a\"\nto = \"c\"\n[[flow]]\nfrom = \"b\"\nto = \"c\"\n";
+    for backend in stacks() {
+        let result = run_over(backend, &format!("{TWO_IN}{flows}"));
+        let (slow, fast) = (goodput(&result, 0), goodput(&result, 1));
+        assert!(
+            (4.0..6.0).contains(&slow) && (11.0..15.0).contains(&fast),
+            "{backend}: {slow} and {fast}"
+        );
+        let acks = result.links[3]["utilization"];
+        assert!(acks > Some(0.001), "{backend}: {acks:?}");
+    }
+}
+
+/// A short connection goes where its flow goes, and so do its ACKs and the answers to requests.
+#[test]
+fn every_application_of_a_whole_stack_runs_between_nodes() {
+    for app in [
+        "{ bytes = \"300kB\" }",
+        "{ request_response = { response = \"20kB\", think = \"50ms\" } }",
+        "{ short_flows = { bytes = \"10kB\", every = \"50ms\" } }",
+    ] {
+        let flow = format!("flow = [{{ from = \"a\", to = \"c\", app = {app} }}]\n");
+        for backend in stacks() {
+            let result = run_over(backend, &format!("{TWO_IN}{flow}"));
+            assert!(goodput(&result, 0) > 0.5, "{backend}, {app}: {}", goodput(&result, 0));
+        }
+    }
+}
+
+/// A sender's own link, in front of a path without nodes.
+#[test]
+fn whole_stacks_have_links_of_their_own() {
+    let text = "cc = \"cubic\"\nduration = \"3s\"\npath = { rate = \"20mbit\", rtt = \"20ms\" }\n\
+                flow = [{ access = { rate = \"4mbit\", delay = \"10ms\" } }]\n";
+    for backend in stacks() {
+        let result = run_over(backend, text);
+        assert!((3.0..4.0).contains(&goodput(&result, 0)), "{backend}: {}", goodput(&result, 0));
+        let rtt = result.flows[0].metrics["rtt_ms.p50"];
+        assert!(rtt >= Some(40.0), "{backend}: {rtt:?}");
+    }
 }
 
 #[test]
@@ -79,13 +140,13 @@ link = [
     { from = \"c\", to = \"b\", rate = \"10mbit\", delay = \"5ms\", buffer = \"1bdp\" },
 ]
 ";
-    let result = run(text);
-    let [before, lost, unused, around, back] = result.probes[..] else {
-        panic!("{:?}", result.probes)
-    };
-    let is = |value: Option<f64>, least: f64| value.is_some_and(|value| value >= least);
-    assert!(is(before, 0.8) && is(lost, 0.5) && unused == Some(0.0), "{:?}", result.probes);
-    assert!(is(around, 0.7) && is(back, 0.3), "{:?}", result.probes);
+    for backend in stacks().chain([BackendChoice::SIM]) {
+        let probes = run_over(backend, text).probes;
+        let [before, lost, unused, around, back] = probes[..] else { panic!("{probes:?}") };
+        let is = |value: Option<f64>, least: f64| value.is_some_and(|value| value >= least);
+        assert!(is(before, 0.8) && is(lost, 0.5) && unused == Some(0.0), "{backend}: {probes:?}");
+        assert!(is(around, 0.7) && is(back, 0.3), "{backend}: {probes:?}");
+    }
 }
 
 /// The route of the start is found before anything is known to have failed.
@@ -278,17 +339,14 @@ fn backends_without_a_graph_say_so_with_the_line() {
     let flow = "flow = [{ from = \"a\", to = \"c\" }]\n";
     let chain = "cc = \"cubic\"\nlink = [{ rate = \"9mbit\", delay = \"5ms\" }, { rate = \"9mbit\", delay = \"5ms\" }]\n";
     for (text, line) in [
-        (
-            format!("{TWO_IN}{flow}"),
-            "x.toml:3: network: a graph of links does not run over tcp:user",
-        ),
+        (format!("{TWO_IN}{flow}"), "x.toml:3: network: a graph of links does not run over quic"),
         (
             format!("{chain}flow = [{{ route = \"1-0\" }}]\n"),
             "x.toml:3: flow[0].route: a graph of links does not run",
         ),
     ] {
         let plan = plan(&text).expect("a sound file");
-        let backend: BackendChoice = "tcp:user".parse().expect("a backend");
+        let backend: BackendChoice = "quic".parse().expect("a backend");
         let error = backend.check_plan(&plan, "x.toml").expect_err("refused").to_string();
         assert!(error.starts_with(line), "{error}");
         assert!(BackendChoice::SIM.check_plan(&plan, "x.toml").is_ok());

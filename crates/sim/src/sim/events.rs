@@ -1,74 +1,31 @@
 //! Handlers of due events: packets arrive, timers fire, flows send.
 
-use std::collections::VecDeque;
-
-use fullpipe_cc::{Duration, Instant};
-use fullpipe_path::{Ecn, Event, Header, IPV4_UDP_HEADER_BYTES};
+use fullpipe_cc::Instant;
+use fullpipe_path::{Ecn, IPV4_UDP_HEADER_BYTES};
 use fullpipe_traffic::{Application, Stream, stream_seed};
 
-use super::{Numbered, Sim, Timer};
+use super::{Sim, Timer};
 use crate::REQUEST_BYTES;
 use crate::config::FlowConfig;
-use crate::flow::{DIRECT, Flow, Seeds, Wish};
-use crate::packet::{Chunk, Data, Up};
-use crate::timers::NEVER;
-
-/// The header of a packet as the links see it: queues tell flows apart by it.
-#[inline]
-pub(super) fn header(flow: u32, wire_bytes: u32, ecn: Ecn) -> Header {
-    Header { flow, wire_bytes, ecn }
-}
+use crate::flow::{Flow, Seeds, Wish};
+use crate::network::NetworkEvent;
+use crate::packet::{Answer, Chunk, Data, Up};
 
 impl Sim {
+    /// Lets the next thing happen.
     #[inline]
-    pub(super) fn happen(&mut self, at: u64, source: usize) {
-        self.now = self.now.max(Instant::from_nanos(at));
-        match source {
-            0 => {
-                let event = self.down.path.poll(self.now);
-                self.due[0] = nanos(self.down.path.next_event());
-                if let Some(Event::Delivered(d)) = &event
-                    // A corrupted packet fails its checksum behind the link.
-                    && !d.corrupted
-                {
-                    self.down.count(d);
-                    let (flows, parents) = (self.flows.len(), &self.parents);
-                    self.down.count_of(|| owner(flows, parents, d.payload.flow), d);
-                    self.delivered_packets += 1;
-                    self.on_data::<false>(&d.payload, d.ecn);
-                }
-            }
-            1 => {
-                let event = self.uplink.poll(self.now);
-                self.refresh_uplink();
-                if let Some(Event::Delivered(d)) = &event
-                    && !d.corrupted
-                {
-                    self.on_up_arrived(d.payload.0, &d.payload.1);
-                }
-            }
-            _ => self.on_timer(self.timers.first()),
+    pub fn step(&mut self) {
+        match self.network.step() {
+            Some(NetworkEvent::Data(data, ecn)) => self.on_data(&data, ecn),
+            Some(NetworkEvent::Answer(Answer { flow, up }, _)) => self.on_up(flow, &up),
+            Some(NetworkEvent::Timer(number)) => self.on_timer(number),
+            None => {}
         }
     }
 
     #[inline]
-    fn number(&self, timer: Timer, flow: u32) -> usize {
-        self.first_of_flows + flow as usize * Timer::ALL.len() + timer as usize
-    }
-
-    #[inline]
     pub(super) fn arm(&mut self, timer: Timer, flow: u32, at: Instant) {
-        self.timers.arm(self.number(timer, flow), at);
-    }
-
-    #[inline]
-    fn refresh_down(&mut self) {
-        self.due[0] = nanos(self.down.path.next_event());
-    }
-
-    #[inline]
-    fn refresh_uplink(&mut self) {
-        self.due[1] = nanos(self.uplink.next_event());
+        self.network.arm(timer.of(flow), at);
     }
 
     /// A flow that is still alive.
@@ -77,43 +34,38 @@ impl Sim {
         find(&mut self.flows, &mut self.short, flow)
     }
 
-    /// A packet has come to the end of its way. `AWAY`: it came over the graph of links, and so
-    /// goes the ACK.
+    /// A packet has come to the end of its way.
     #[inline]
-    pub(super) fn on_data<const AWAY: bool>(&mut self, data: &Data, ecn: Ecn) {
-        let now = self.now;
+    fn on_data(&mut self, data: &Data, ecn: Ecn) {
+        let now = self.now();
         let Some(flow) = find(&mut self.flows, &mut self.short, data.flow) else {
             return;
         };
         if let Some(host) = &mut flow.host {
             let due = host.hold(now, (*data, ecn));
-            return self.arm(Timer::Receiver, data.flow, due);
+            return self.arm(Timer::Host, data.flow, due);
         }
-        self.take_in::<AWAY>(data, ecn, now);
+        self.take_in(data, ecn, now);
     }
 
     /// The receiver's host gets to the packets whose time has come.
     #[cold]
     fn serve_host(&mut self, i: u32) {
-        let now = self.now;
+        let now = self.now();
         while let Some(flow) = self.alive(i)
             && let Some((arrived, (data, ecn))) = flow.host.as_mut().and_then(|host| host.take(now))
         {
-            if flow.way == DIRECT {
-                self.take_in::<false>(&data, ecn, arrived);
-            } else {
-                self.take_in::<true>(&data, ecn, arrived);
-            }
+            self.take_in(&data, ecn, arrived);
         }
         if let Some(due) = self.alive(i).and_then(|flow| flow.host.as_ref()?.due()) {
-            self.arm(Timer::Receiver, i, due);
+            self.arm(Timer::Host, i, due);
         }
     }
 
     /// The receiver takes a packet in that arrived at its host at `arrived`.
     #[inline]
-    fn take_in<const AWAY: bool>(&mut self, data: &Data, ecn: Ecn, arrived: Instant) {
-        let now = self.now;
+    fn take_in(&mut self, data: &Data, ecn: Ecn, arrived: Instant) {
+        let now = self.now();
         let Some(flow) = find(&mut self.flows, &mut self.short, data.flow) else { return };
         if data.chunk().id == Chunk::HANDSHAKE.id {
             let bytes = flow.config.handshake_bytes();
@@ -132,11 +84,7 @@ impl Sim {
         match ack {
             Some(ack) => {
                 let bytes = flow.ack_bytes;
-                if AWAY {
-                    self.send_answer(data.flow, bytes, Up::Ack(ack));
-                } else {
-                    self.send_up(data.flow, bytes, Up::Ack(ack));
-                }
+                self.send_back(data.flow, bytes, Up::Ack(ack));
             }
             None => {
                 if let Some(at) = ack_due {
@@ -162,39 +110,14 @@ impl Sim {
     }
 
     /// Sends from a flow's receiver to its sender.
-    fn send_back(&mut self, i: u32, wire_bytes: u32, up: Up) {
-        match find(&mut self.flows, &mut self.short, i) {
-            Some(flow) if flow.way != DIRECT => self.send_answer(i, wire_bytes, up),
-            _ => self.send_up(i, wire_bytes, up),
-        }
-    }
-
-    /// A dropped ACK is the path's business; a later one repeats what it said.
     #[inline]
-    pub(super) fn send_up(&mut self, flow: u32, wire_bytes: u32, up: Up) {
-        let _ = self.uplink.send(self.now, header(flow, wire_bytes, Ecn::NotEct), (flow, up));
-        self.refresh_uplink();
-    }
-
-    #[inline]
-    pub(super) fn on_up_arrived(&mut self, i: u32, up: &Up) {
-        let now = self.now;
-        let Some(flow) = self.alive(i) else { return };
-        if flow.extra_rtt == Duration::ZERO {
-            return self.on_up(i, up);
-        }
-        let at = now + flow.extra_rtt;
-        let way = i as usize;
-        if way >= self.way_back.len() {
-            self.way_back.resize_with(way + 1, VecDeque::new);
-        }
-        self.way_back[way].push_back((at, up.clone()));
-        self.arm(Timer::WayBack, i, at);
+    fn send_back(&mut self, flow: u32, wire_bytes: u32, up: Up) {
+        self.network.send_answer(wire_bytes, Ecn::NotEct, Answer { flow, up });
     }
 
     #[inline]
     fn on_up(&mut self, i: u32, up: &Up) {
-        let now = self.now;
+        let now = self.now();
         let Some(flow) = find(&mut self.flows, &mut self.short, i) else { return };
         let whose = flow.parent.unwrap_or(i) as usize;
         match up {
@@ -228,50 +151,37 @@ impl Sim {
 
     #[inline]
     fn on_timer(&mut self, number: usize) {
-        let now = self.now;
-        let Some(of_flow) = number.checked_sub(self.first_of_flows) else {
-            let first_of_cross = self.first_of_flows - self.cross.len();
-            let Some(cross) = number.checked_sub(first_of_cross) else {
-                return self.on_graph_timer(number);
-            };
-            self.timers.disarm(number);
-            return self.send_cross(cross);
-        };
-        let i = (of_flow / Timer::ALL.len()) as u32;
-        let timer = Timer::ALL[of_flow % Timer::ALL.len()];
+        let i = (number / Timer::ALL.len()) as u32;
+        let timer = Timer::ALL[number % Timer::ALL.len()];
         if let Timer::Sender = timer {
             // Set anew once, and not cleared first: there is one for each packet.
             let next = self.send(i, true);
-            return self.timers.set(number, nanos(next));
+            return self.network.set(number, next);
         }
-        self.timers.disarm(number);
+        self.network.set(number, None);
         match timer {
             Timer::Sender => {}
-            Timer::Receiver => {
-                let Some(flow) = self.alive(i) else { return };
-                if flow.host.is_some() {
-                    self.serve_host(i);
-                }
-                let Some(flow) = self.alive(i) else { return };
-                if flow.receiver.deadline().is_some_and(|due| due <= now) {
-                    let (bytes, ack) = (flow.ack_bytes, flow.receiver.acknowledge(now));
-                    self.send_back(i, bytes, Up::Ack(ack));
-                }
-                self.arm_receiver(i);
-            }
+            Timer::Host => self.serve_host(i),
+            Timer::Receiver => self.on_ack_due(i),
             Timer::Application => self.on_application(i),
-            Timer::WayBack => {
-                let Some((_, up)) = self.way_back[i as usize].pop_front() else { return };
-                if let Some((at, _)) = self.way_back[i as usize].front() {
-                    self.arm(Timer::WayBack, i, *at);
-                }
-                self.on_up(i, &up);
-            }
+        }
+    }
+
+    /// The receiver sends the ACK that it has held back for long enough.
+    fn on_ack_due(&mut self, i: u32) {
+        let now = self.now();
+        let Some(flow) = self.alive(i) else { return };
+        if flow.receiver.deadline().is_some_and(|due| due <= now) {
+            let (bytes, ack) = (flow.ack_bytes, flow.receiver.acknowledge(now));
+            self.send_back(i, bytes, Up::Ack(ack));
+        }
+        if let Some(at) = self.alive(i).and_then(|flow| flow.receiver.deadline()) {
+            self.arm(Timer::Receiver, i, at);
         }
     }
 
     fn on_application(&mut self, i: u32) {
-        let now = self.now;
+        let now = self.now();
         let Some(flow) = self.alive(i) else { return };
         match flow.wakes() {
             None => return,
@@ -296,25 +206,21 @@ impl Sim {
 
     /// Sends the sender's part of a handshake.
     fn send_handshake(&mut self, i: u32) {
-        let now = self.now;
+        let now = self.now();
         let Some(flow) = self.alive(i) else { return };
-        let (way, bytes) = (flow.way, flow.config.handshake_bytes());
-        let data = Data::new(i, 0, now, Chunk::HANDSHAKE);
-        if way != DIRECT {
-            return self.send_alone(way, bytes, data);
-        }
-        let _ = self.down.path.send(now, header(i, bytes, Ecn::NotEct), data);
-        self.refresh_down();
+        let bytes = flow.config.handshake_bytes();
+        self.network.send_data(bytes, Ecn::NotEct, Data::new(i, 0, now, Chunk::HANDSHAKE));
     }
 
     /// Starts the next connection of [`Application::ShortFlows`].
     fn connect(&mut self, parent: u32) {
+        let now = self.now();
         let template = &self.flows[parent as usize];
         let Application::ShortFlows { bytes, .. } = template.config.application else { return };
         let number = self.short.len();
         let mut config = FlowConfig {
             application: Application::Bytes(bytes),
-            start: self.now.since(Instant::default()),
+            start: now.since(Instant::default()),
             stop: None,
             ..template.config
         };
@@ -322,11 +228,11 @@ impl Sim {
         let jitter = stream_seed(config.cc.seed, Stream::Jitter, 0);
         let receiver = stream_seed(config.cc.seed, Stream::Receiver, 0);
         let seeds = Seeds { starts: 0, jitter, receiver };
-        let mut flow = Flow::new(config, template.way, self.now, seeds);
+        let mut flow = Flow::new(config, now, seeds);
         flow.parent = Some(parent);
         self.short.push(Some(Box::new(flow)));
-        self.parents.push(parent);
-        self.on_application((self.flows.len() + number) as u32);
+        let i = self.network.connect(parent);
+        self.on_application(i);
     }
 
     /// A short connection is over when its receiver has everything and its sender knows it.
@@ -351,72 +257,24 @@ impl Sim {
     /// and one is due; returns when to look again.
     #[inline]
     fn send(&mut self, i: u32, is_timer: bool) -> Option<Instant> {
-        let now = self.now;
+        let now = self.now();
         let flow = find(&mut self.flows, &mut self.short, i)?;
         let probe = is_timer && flow.sender.on_timer(now);
-        if flow.way != DIRECT {
-            return self.pump_away(i, probe);
-        }
         let (more, ecn) = (flow.header_bytes, flow.codepoint());
-        let path = &mut self.down.path;
-        let mut is_new = false;
         let deadline = flow.sender.pump(now, probe, |pn, chunk, bytes| {
-            is_new = true;
-            let data = Data::new(i, pn, now, chunk);
-            // A dropped packet is the link's business, and the sender's loss detection's.
-            let _ = path.send(now, header(i, bytes + more, ecn), data);
+            self.network.send_data(bytes + more, ecn, Data::new(i, pn, now, chunk));
         });
-        if is_new {
-            self.due[0] = nanos(path.next_event());
-        }
         deadline.map(|at| flow.jitter.after(at))
-    }
-
-    fn send_cross(&mut self, i: usize) {
-        let cross = &mut self.cross[i];
-        let (number, packet_bytes) = (cross.advance(), cross.packet_bytes());
-        if let Some(at) = cross.next_due() {
-            self.timers.arm(self.first_of_flows - self.cross.len() + i, at);
-        }
-        let chunk = Chunk { id: 0, written: self.now, bytes: 0 };
-        let data = Data::new(Numbered::Cross.number(i as u32), number, self.now, chunk);
-        if self.graph.is_some() {
-            return self.send_cross_away(i, packet_bytes, data);
-        }
-        let header = header(data.flow, packet_bytes, Ecn::NotEct);
-        let _ = self.down.path.send(self.now, header, data);
-        self.refresh_down();
-    }
-
-    #[inline]
-    fn arm_receiver(&mut self, i: u32) {
-        if let Some(at) = self.alive(i).and_then(|flow| flow.receiver.deadline()) {
-            self.arm(Timer::Receiver, i, at);
-        }
     }
 }
 
 /// A flow that is still alive. Not a method, so that the rest of the simulation stays at hand.
 #[inline]
-pub(super) fn find<'a>(
+fn find<'a>(
     flows: &'a mut [Flow],
     short: &'a mut [Option<Box<Flow>>],
     i: u32,
 ) -> Option<&'a mut Flow> {
     let (i, n) = (i as usize, flows.len());
     if i < n { flows.get_mut(i) } else { short.get_mut(i - n)?.as_deref_mut() }
-}
-
-/// The flow of the configuration that a packet is of; `None` for cross traffic.
-#[inline]
-pub(super) fn owner(flows: usize, parents: &[u32], flow: u32) -> Option<usize> {
-    match flow as usize {
-        flow if flow < flows => Some(flow),
-        short => parents.get(short - flows).map(|flow| *flow as usize),
-    }
-}
-
-#[inline]
-pub(super) fn nanos(at: Option<Instant>) -> u64 {
-    at.map_or(NEVER, Instant::as_nanos)
 }

@@ -10,6 +10,7 @@ use fullpipe_path::{
     QueueLimit, RateConfig,
 };
 use fullpipe_scenario::{Run, Scenario};
+use fullpipe_sim::Route;
 use fullpipe_traffic::{Direction, Stream, stream_seed};
 
 /// A path both ways. Its times count from the first request.
@@ -60,6 +61,39 @@ impl RealPath {
             #[cfg(target_os = "linux")]
             netem: super::netem_config(scenario).ok(),
         }
+    }
+
+    /// That of a flow with a route or a link of its own: all links that it ever passes, one behind
+    /// the other.
+    pub(crate) fn of_flow(scenario: &Scenario, i: usize) -> Option<Self> {
+        let config = &scenario.config;
+        let flow = config.flows.get(i)?;
+        if flow.route.is_none() && flow.access.is_none() {
+            return None;
+        }
+        let now = config.route(flow);
+        let later = config.reroutes.iter().filter(|change| change.flow == i);
+        let later = later.map(|change| &config.routes[change.route]);
+        let routes: Vec<&Route> = std::iter::once(&*now).chain(later).collect();
+        let own = flow.access.map(|access| access.link());
+        let path = |links: fn(&Route) -> &[usize]| {
+            let links = routes.iter().flat_map(|route| links(route)).map(|i| config.link(*i));
+            let row = links.chain(&own).flat_map(|link| link.row.clone()).collect();
+            PathConfig { row, seed: scenario.seed }
+        };
+        let (there, back) = (path(|route| &route.there), path(|route| &route.back));
+        let (downlink, uplink) = match flow.direction {
+            Direction::Down => (there, back),
+            Direction::Up => (back, there),
+        };
+        Some(Self {
+            downlink,
+            uplink,
+            cross: Vec::new(),
+            extra_rtt: flow.extra_rtt,
+            #[cfg(target_os = "linux")]
+            netem: None,
+        })
     }
 
     /// The way of the data of a link that starts so long before the first request.

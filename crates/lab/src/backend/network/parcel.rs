@@ -1,49 +1,50 @@
 //! Packets on their way.
 
-use fullpipe_cc::Instant;
-use fullpipe_path::{Ecn, Header};
-use fullpipe_sim::Link;
+use fullpipe_path::Ecn;
+use fullpipe_sim::{CrossPacket, Packet};
 
-/// A packet on its way.
+/// The numbers that queues tell flows and connections apart by are below this.
+const NUMBERS: u32 = 1 << 30;
+
+/// A packet of a flow on its way.
 #[derive(Clone, Debug)]
 pub(super) struct Parcel {
-    pub(super) to: To,
+    flow: u32,
+    number: u32,
     /// The packet; cross traffic has no bytes.
     pub(super) bytes: Vec<u8>,
-    /// See [`super::Departure::connection`].
-    pub(super) connection: u32,
 }
 
 /// The bytes of a packet that has arrived, and its field.
 pub(super) type Arrived = (Vec<u8>, Ecn);
 
-/// The receiver of a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum To {
-    Receiver(u32),
-    Sender(u32),
-    /// Of cross traffic, which nobody reads.
-    Nobody(u32),
+impl Parcel {
+    /// A packet of this connection of a flow.
+    pub(super) fn new(flow: u32, connection: u32, bytes: Vec<u8>) -> Self {
+        Self { flow, number: (flow << 16 | connection & 0xFFFF) % NUMBERS, bytes }
+    }
 }
 
-/// The header of a packet as the links see it: queues tell connections apart, and their directions.
-pub(super) fn header(parcel: &Parcel, wire_bytes: u32) -> Header {
-    let connection = parcel.connection & 0xFFFF;
-    let flow = match parcel.to {
-        To::Receiver(i) => i << 16 | connection,
-        To::Sender(i) => (i << 16 | connection) ^ 1 << 31,
-        To::Nobody(i) => u32::MAX - i,
-    };
-    Header { flow, wire_bytes, ecn: Ecn::NotEct }
+impl From<CrossPacket> for Parcel {
+    fn from(CrossPacket(number): CrossPacket) -> Self {
+        Self { flow: number, number, bytes: Vec::new() }
+    }
 }
 
-/// Sends, and leaves what is dropped.
-pub(super) trait SendOn {
-    fn send_on(&mut self, now: Instant, header: Header, parcel: Parcel);
-}
+impl Packet for Parcel {
+    fn flow(&self) -> u32 {
+        self.flow
+    }
 
-impl SendOn for Link<Parcel> {
-    fn send_on(&mut self, now: Instant, header: Header, parcel: Parcel) {
-        let _ = self.path.send(now, header, parcel);
+    fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// One bit changes, each time another one: a checksum has to find it.
+    fn corrupt(&mut self, before: u64) -> bool {
+        let n = before + 1;
+        let Some(at) = (n as usize * 7919).checked_rem(self.bytes.len()) else { return false };
+        self.bytes[at] ^= 1 << (n % 8);
+        true
     }
 }

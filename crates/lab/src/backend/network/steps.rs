@@ -1,25 +1,17 @@
-//! A network that its owner drives event by event, and changes in between.
+//! Flows that their owner drives event by event, and changes in between.
 
 use fullpipe_cc::{Instant, Rate};
 use fullpipe_path::{ConfigError, Probability, Selection};
 use fullpipe_sim::NEVER;
 
 use super::transport::{SENDER, Transport};
-use super::world::Network;
+use super::world::Stacks;
 
-impl<T: Transport> Network<T> {
+impl<T: Transport> Stacks<T> {
     /// The time of the next event.
     pub(in crate::backend) fn next_event(&self) -> Option<Instant> {
-        let (at, _) = self.next();
-        (at < NEVER).then(|| Instant::from_nanos(at))
-    }
-
-    /// Lets the next thing happen.
-    pub(in crate::backend) fn step(&mut self) {
-        let (at, source) = self.next();
-        if at < NEVER {
-            self.happen(at, source);
-        }
+        let due = self.network.due();
+        (due < NEVER).then(|| Instant::from_nanos(due))
     }
 
     /// A link's rate from now on.
@@ -28,7 +20,7 @@ impl<T: Transport> Network<T> {
         link: usize,
         rate: Rate,
     ) -> Result<(), ConfigError> {
-        self.links[link].path.set_rate(self.now, rate)
+        self.network.set_rate(link, rate)
     }
 
     /// The random loss of a link's data from now on.
@@ -38,7 +30,7 @@ impl<T: Transport> Network<T> {
         probability: Probability,
         seed: u64,
     ) {
-        self.links[link].path.set_loss(self.now, probability, seed);
+        self.network.set_loss(link, probability, seed);
     }
 
     /// The data packets that a link's reordering holds back from now on.
@@ -47,7 +39,7 @@ impl<T: Transport> Network<T> {
         link: usize,
         packets: Selection,
     ) -> Result<(), ConfigError> {
-        self.links[link].path.set_reordered(self.now, packets)
+        self.network.set_reordered(link, packets)
     }
 
     /// A flow's application has nothing more to send. What its stack has already stays there.
@@ -58,7 +50,7 @@ impl<T: Transport> Network<T> {
     /// A flow's application has so many bytes more to send; the largest number is data without an
     /// end.
     pub(in crate::backend) fn offer(&mut self, flow: usize, bytes: u64) {
-        self.flows[flow].offer(self.now, bytes);
+        self.flows[flow].offer(self.network.now(), bytes);
         self.pump(flow, SENDER);
     }
 

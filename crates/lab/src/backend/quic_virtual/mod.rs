@@ -25,7 +25,7 @@ use fullpipe_sim::ReceiveWindow;
 use fullpipe_traffic::Application;
 
 use super::link::RealPath;
-use super::network::Network;
+use super::network::Stacks;
 use super::quic::identity::Identity;
 use super::quic::{settings, streams};
 use super::{Backend, Request, RunError, virtual_time};
@@ -73,16 +73,23 @@ impl<S: Stack> Backend for QuicVirtual<S> {
             Feature::Setting(name) => {
                 matches!(
                     *name,
-                    "ecn" | "extra_rtt" | "jitter" | "receive_window" | "resume" | "probe"
+                    "access"
+                        | "ecn"
+                        | "extra_rtt"
+                        | "jitter"
+                        | "receive_window"
+                        | "resume"
+                        | "probe"
                 )
             }
             // Its handshake gives up where those in real time do.
-            Feature::Program | Feature::LongPath | Feature::Graph => false,
+            Feature::Program | Feature::LongPath => false,
             Feature::Algorithm(_)
             | Feature::Flows(_)
             | Feature::LateStart
             | Feature::Chain
             | Feature::Route
+            | Feature::Graph
             | Feature::CrossTraffic
             | Feature::Upwards
             | Feature::RateTrace
@@ -126,13 +133,14 @@ impl<S: Stack> Backend for QuicVirtual<S> {
     }
 
     fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
-        let path = RealPath::of(scenario);
-        let transport: TransportSettings = settings(&path).transport;
+        let shared = RealPath::of(scenario);
         let identity = Identity::new(SERVER_NAME)?;
-        let mut network = Network::new(&scenario.config, |i, flow| {
+        let mut network = Stacks::new(&scenario.config, |i, flow| {
             let cc = scenario.flows.get(i).and_then(|flow| S::control(flow.cc));
             let cc = cc.ok_or(RunError::Lost)?;
-            let mut transport = transport;
+            let own = RealPath::of_flow(scenario, i);
+            let path = own.as_ref().unwrap_or(&shared);
+            let mut transport: TransportSettings = settings(path).transport;
             if let ReceiveWindow::Fixed(bytes) = flow.receive_window {
                 // Of all streams together.
                 transport.receive_window = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -154,7 +162,7 @@ impl<S: Stack> Backend for QuicVirtual<S> {
                 | Application::ShortFlows { .. }
                 | Application::Media(_) => 1,
                 Application::Bulk | Application::Bytes(_) | Application::OnOff { .. } => {
-                    streams(&path, flow.direction)
+                    streams(path, flow.direction)
                 }
             };
             let mut flow = *flow;

@@ -15,7 +15,7 @@ use super::noq::Noq;
 use super::quinn::Quinn;
 use super::stack::Stack;
 use crate::backend::RunError;
-use crate::backend::network::{Network, Transport};
+use crate::backend::network::{Stacks, Transport};
 use crate::backend::quic::identity::Identity;
 use crate::backend::virtual_time::World;
 
@@ -49,7 +49,7 @@ trait Driven {
 }
 
 struct Driver<S: Stack> {
-    network: Network<Ends<S>>,
+    network: Stacks<Ends<S>>,
     /// True if the controller is one of ours, which shows its model.
     is_ours: bool,
     view: S::View,
@@ -213,8 +213,8 @@ impl QuicFlow {
             initial_rtt: Some(config.initial_rtt),
             ..TransportSettings::default()
         };
-        let mut network: Network<Ends<S>> =
-            Network::new(&sim, |_, flow| Ends::new(flow, cc, settings, STREAMS, &identity))?;
+        let mut network: Stacks<Ends<S>> =
+            Stacks::new(&sim, |_, flow| Ends::new(flow, cc, settings, STREAMS, &identity))?;
         // The application opens its connection, and then has nothing to send.
         network.step();
         network.withhold(FLOW);

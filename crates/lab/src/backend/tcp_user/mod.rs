@@ -11,7 +11,7 @@ use fullpipe_report::observe::Observations;
 use fullpipe_scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
 use fullpipe_traffic::Application;
 
-use super::network::Network;
+use super::network::Stacks;
 use super::{Backend, Request, RunError, virtual_time};
 use ends::TcpEnds;
 
@@ -40,12 +40,13 @@ impl Backend for TcpUser {
             Feature::Transport(protocol) => *protocol == Protocol::Tcp,
             Feature::Setting(name) => settings::has(name),
             // Its handshake gives up where those in real time do.
-            Feature::Program | Feature::LongPath | Feature::Graph => false,
+            Feature::Program | Feature::LongPath => false,
             Feature::Algorithm(_)
             | Feature::Flows(_)
             | Feature::LateStart
             | Feature::Chain
             | Feature::Route
+            | Feature::Graph
             | Feature::CrossTraffic
             | Feature::Upwards
             | Feature::RateTrace
@@ -66,7 +67,7 @@ impl Backend for TcpUser {
     }
 
     fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
-        let mut world = Network::new(&scenario.config, |_, flow| TcpEnds::new(flow))?;
+        let mut world = Stacks::new(&scenario.config, |_, flow| TcpEnds::new(flow))?;
         virtual_time::run(scenario, &mut world, request)
     }
 }

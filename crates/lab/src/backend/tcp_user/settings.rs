@@ -13,9 +13,8 @@ const TIME_WAIT: Duration = Duration::from_secs(1);
 /// True if a flow's transport has this setting.
 pub(super) fn has(setting: &str) -> bool {
     // Both ends are ours here. It has no other rule for reordering, no recovery without PRR, no
-    // pause without a smaller window, no connection without a handshake, and no link of a sender's
-    // own.
-    !matches!(setting, "receiver" | "handshake" | "reordering" | "idle_restart" | "prr" | "access")
+    // pause without a smaller window, and no connection without a handshake.
+    !matches!(setting, "receiver" | "handshake" | "reordering" | "idle_restart" | "prr")
 }
 
 /// The flow over TCP: what it leaves at QUIC's usual becomes TCP's.

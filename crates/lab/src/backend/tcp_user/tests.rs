@@ -7,7 +7,7 @@ use fullpipe_sim::{Sim, SimConfig};
 
 use super::ends::TcpEnds;
 use super::settings::{of_flow, over_tcp};
-use crate::backend::network::Network;
+use crate::backend::network::Stacks;
 use crate::backend::virtual_time::World;
 
 /// The part of the run in which rates count.
@@ -38,7 +38,7 @@ fn simulated(config: &SimConfig) -> u64 {
 
 /// Bytes that arrive over endpoints that each tell of their delay, or do not.
 fn arriving(config: &SimConfig, tells: [bool; 2]) -> u64 {
-    let mut world = Network::new(config, |_, flow| {
+    let mut world = Stacks::new(config, |_, flow| {
         let of_both = of_flow(&over_tcp(flow));
         assert!(of_both.receiver_delay, "on for bbr-swift");
         TcpEnds::with(

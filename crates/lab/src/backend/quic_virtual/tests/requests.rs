@@ -10,7 +10,7 @@ use super::super::noq::Noq;
 #[cfg(feature = "quinn")]
 use super::super::quinn::Quinn;
 use super::super::stack::Stack;
-use crate::backend::network::{Network, Transport};
+use crate::backend::network::{Stacks, Transport};
 use crate::backend::quic::identity::Identity;
 use crate::backend::virtual_time::World;
 
@@ -20,7 +20,7 @@ const RTT: Duration = Duration::from_millis(200);
 const FAST: Rate = Rate::from_bits_per_sec(1_000_000_000);
 
 /// A bulk flow of `bbr3` over 10 Mbit/s.
-fn bulk<S: Stack>() -> Network<Ends<S>> {
+fn bulk<S: Stack>() -> Stacks<Ends<S>> {
     let rate = Rate::from_bits_per_sec(10_000_000);
     let delay = Duration::from_nanos(RTT.as_nanos() / 2);
     // After a probe with too much loss a request has to wait for the next one.
@@ -31,23 +31,23 @@ fn bulk<S: Stack>() -> Network<Ends<S>> {
     let identity = Identity::new(SERVER_NAME).expect("an identity");
     let cc = S::control("bbr3".parse().expect("a name")).expect("it has ours");
     let settings = TransportSettings::default();
-    Network::new(&config, |_, flow| Ends::new(flow, cc, settings, 1, &identity)).expect("sound")
+    Stacks::new(&config, |_, flow| Ends::new(flow, cc, settings, 1, &identity)).expect("sound")
 }
 
-fn state<S: Stack>(network: &Network<Ends<S>>) -> Option<State> {
+fn state<S: Stack>(network: &Stacks<Ends<S>>) -> Option<State> {
     let connection = network.peek(0).connection(CONNECTION)?;
     Some(S::snapshot(connection).expect("ours").state)
 }
 
 /// Lets time pass until the flow is in this state, or the time is over.
-fn until<S: Stack>(network: &mut Network<Ends<S>>, wanted: State, end: Instant) -> Instant {
+fn until<S: Stack>(network: &mut Stacks<Ends<S>>, wanted: State, end: Instant) -> Instant {
     while state(network) != Some(wanted) && network.now() < end {
         network.step();
     }
     network.now()
 }
 
-fn ask<S: Stack>(network: &mut Network<Ends<S>>, target: Rate) -> Option<BandwidthProbe> {
+fn ask<S: Stack>(network: &mut Stacks<Ends<S>>, target: Rate) -> Option<BandwidthProbe> {
     let now = network.now();
     network.transport(0).probe_bandwidth(now, CONNECTION, target)
 }

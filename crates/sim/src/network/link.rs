@@ -6,9 +6,9 @@ use fullpipe_traffic::{FlowTallies, MAX_OWN_TALLIES, Tally};
 
 /// A path, and the queueing delay of what came through it.
 #[derive(Debug)]
-pub struct Link<T> {
+pub(super) struct Link<T> {
     /// The path.
-    pub path: Path<T>,
+    pub(super) path: Path<T>,
     /// The start of each part of the run but the first.
     parts: Vec<Instant>,
     /// One for each part.
@@ -22,7 +22,7 @@ impl<T: Clone> Link<T> {
     ///
     /// # Errors
     /// As [`PathConfig::validate`].
-    pub fn new(config: &PathConfig) -> Result<Self, ConfigError> {
+    pub(super) fn new(config: &PathConfig) -> Result<Self, ConfigError> {
         let path = Path::new(config)?;
         let queue_delay_ns = vec![Tally::new()];
         Ok(Self { path, parts: Vec::new(), queue_delay_ns, by_flow_ns: None })
@@ -30,7 +30,7 @@ impl<T: Clone> Link<T> {
 
     /// Counts the delays of so many flows apart from now on, if a queue of `config` has more than
     /// one line: in any other one all flows wait alike.
-    pub fn count_by_flow(&mut self, config: &PathConfig, flows: usize) {
+    pub(super) fn count_by_flow(&mut self, config: &PathConfig, flows: usize) {
         let has_lines = |element: &ElementConfig| match element {
             ElementConfig::Bottleneck { queue, .. } => {
                 matches!(queue, QueueConfig::FqCoDel(_) | QueueConfig::DualPi2(_))
@@ -43,7 +43,7 @@ impl<T: Clone> Link<T> {
 
     /// Counts a packet that came out for its flow, if the flows count apart.
     #[inline]
-    pub fn count_of(&mut self, flow: impl FnOnce() -> Option<usize>, packet: &Delivered<T>) {
+    pub(super) fn count_of(&mut self, flow: impl FnOnce() -> Option<usize>, packet: &Delivered<T>) {
         if let Some(tallies) = &mut self.by_flow_ns
             && let Some(flow) = flow()
         {
@@ -53,13 +53,13 @@ impl<T: Clone> Link<T> {
 
     /// Queueing delays in nanoseconds of the packets of each flow that came out so far; `None`
     /// where they do not count apart.
-    pub fn queue_delays_by_flow_ns(&self) -> Option<&[Tally]> {
+    pub(super) fn queue_delays_by_flow_ns(&self) -> Option<&[Tally]> {
         self.by_flow_ns.as_ref().map(FlowTallies::tallies)
     }
 
     /// Counts a packet that came out, in the part in which it left the queue.
     #[inline]
-    pub fn count(&mut self, packet: &Delivered<T>) {
+    pub(super) fn count(&mut self, packet: &Delivered<T>) {
         let later = self.parts.iter().rev().take_while(|begun| packet.left_queue <= **begun);
         let part = self.queue_delay_ns.len() - 1 - later.count();
         self.queue_delay_ns[part].record(packet.queued.as_nanos());
@@ -67,7 +67,7 @@ impl<T: Clone> Link<T> {
 
     /// From now on packets that leave a bottleneck are counted apart from those before. What is due
     /// until now happens first, so that the counters are exact, whatever the disciplines.
-    pub fn begin_part(&mut self, now: Instant) {
+    pub(super) fn begin_part(&mut self, now: Instant) {
         self.parts.push(now);
         self.path.advance(now);
         self.queue_delay_ns.push(Tally::new());
@@ -76,7 +76,7 @@ impl<T: Clone> Link<T> {
     /// Queueing delays in nanoseconds of the packets that had left the bottleneck at the start
     /// (none), at each call of [`Self::begin_part`], and until now. A packet counts when it comes
     /// out of the link: one that is under way now is missing from all of them.
-    pub fn queue_delays_so_far_ns(&self) -> impl Iterator<Item = Tally> {
+    pub(super) fn queue_delays_so_far_ns(&self) -> impl Iterator<Item = Tally> {
         let mut sum = Tally::new();
         let later = self.queue_delay_ns.iter().map(move |part| {
             sum.add(part);

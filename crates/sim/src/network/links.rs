@@ -1,24 +1,21 @@
-//! The links of a running simulation, as its user sees and changes them.
+//! The links of a running network, as its user sees and changes them.
 
 use fullpipe_cc::Rate;
 use fullpipe_path::{Arrival, ConfigError, PathSample, Probability, Selection};
 use fullpipe_traffic::Tally;
-use hdrhistogram::Histogram;
 
-use super::Sim;
-use super::events::nanos;
-use crate::config::SimConfig;
+use super::{Network, nanos};
 
 /// Runs an expression with a link: one of the graph, or the only one.
 macro_rules! with_link {
-    ($sim:expr, $index:expr, |$link:ident| $do:expr) => {
-        match &$sim.graph {
+    ($network:expr, $index:expr, |$link:ident| $do:expr) => {
+        match &$network.graph {
             Some(graph) => {
                 let $link = &graph.links[$index];
                 $do
             }
             None => {
-                let $link = &std::slice::from_ref(&$sim.down)[$index];
+                let $link = &std::slice::from_ref(&$network.down)[$index];
                 $do
             }
         }
@@ -27,26 +24,26 @@ macro_rules! with_link {
 
 /// The same, of a path that is changed; then it is looked at when it next has something to do.
 macro_rules! change {
-    ($sim:expr, $index:expr, |$link:ident| $do:expr) => {{
+    ($network:expr, $index:expr, |$link:ident| $do:expr) => {{
         let index = $index;
-        match &mut $sim.graph {
+        match &mut $network.graph {
             Some(graph) => {
                 let $link = &mut graph.links[index];
                 let done = $do;
-                $sim.timers.set(index, nanos($link.path.next_event()));
+                $network.timers.set(index, nanos($link.path.next_event()));
                 done
             }
             None => {
-                let $link = &mut std::slice::from_mut(&mut $sim.down)[index];
+                let $link = &mut std::slice::from_mut(&mut $network.down)[index];
                 let done = $do;
-                $sim.due[0] = nanos($link.path.next_event());
+                $network.due[0] = nanos($link.path.next_event());
                 done
             }
         }
     }};
 }
 
-impl Sim {
+impl<D: Clone, A: Clone> Network<D, A> {
     /// The number of links of the configuration.
     pub fn links(&self) -> usize {
         self.links
@@ -91,14 +88,9 @@ impl Sim {
         }
     }
 
-    /// Queueing delay of every packet that came through a link, in nanoseconds.
-    pub fn queue_delay_ns(&self, link: usize) -> Histogram<u64> {
-        self.queue_delays_so_far_ns(link).last().unwrap_or_default().histogram()
-    }
-
-    /// The same of the packets that had left the link's bottleneck at the start (none), at each
-    /// call of [`Self::begin_part`], and until now. A packet counts when it comes out of the link:
-    /// one that is under way now is missing from all of them.
+    /// Queueing delays in nanoseconds of the packets that had left a link's bottleneck at the start
+    /// (none), at each call of [`Self::begin_part`], and until now. A packet counts when it comes
+    /// out of the link: one that is under way now is missing from all of them.
     pub fn queue_delays_so_far_ns(&self, link: usize) -> Box<dyn Iterator<Item = Tally> + '_> {
         with_link!(self, link, |link| Box::new(link.queue_delays_so_far_ns()))
     }
@@ -108,15 +100,6 @@ impl Sim {
     /// [`fullpipe_traffic::MAX_OWN_TALLIES`].
     pub fn queue_delays_by_flow_ns(&self) -> Option<&[Tally]> {
         with_link!(self, 0, |link| link.queue_delays_by_flow_ns())
-    }
-
-    /// The first link counts for each flow, if its queue tells them apart.
-    pub(super) fn count_by_flow(&mut self, config: &SimConfig) {
-        let flows = config.flows.len();
-        match &mut self.graph {
-            Some(graph) => graph.links[0].count_by_flow(&config.links[0], flows),
-            None => self.down.count_by_flow(&config.links[0], flows),
-        }
     }
 
     /// From now on packets that leave a bottleneck are counted apart from those before, see

@@ -66,7 +66,7 @@ impl Controller {
     /// The algorithm has heard of something that is no event of Careful Resume.
     pub(super) fn lay_jump(&mut self, now: Instant) {
         #[cfg(feature = "careful-resume")]
-        self.resume_on(now, Event::Nothing);
+        self.resume_on(now, 0, Event::Nothing);
         #[cfg(not(feature = "careful-resume"))]
         let _ = now;
     }
@@ -74,14 +74,14 @@ impl Controller {
     /// Nothing was in flight for a time.
     pub(super) fn resume_after_pause(&mut self, now: Instant) {
         #[cfg(feature = "careful-resume")]
-        self.resume_on(now, Event::LittleSent);
+        self.resume_on(now, 0, Event::LittleSent);
         #[cfg(not(feature = "careful-resume"))]
         let _ = now;
     }
 
     pub(super) fn resume_after_spurious_loss(&mut self, now: Instant) {
         #[cfg(feature = "careful-resume")]
-        self.resume_on(now, Event::SpuriousLoss);
+        self.resume_on(now, 0, Event::SpuriousLoss);
         #[cfg(not(feature = "careful-resume"))]
         let _ = now;
     }
@@ -90,7 +90,7 @@ impl Controller {
     pub(super) fn resume_without_flight(&mut self) {
         #[cfg(feature = "careful-resume")]
         // No phase begins with it, so that the time does not matter.
-        self.resume_on(Instant::default(), Event::FlightForgotten);
+        self.resume_on(Instant::default(), 0, Event::FlightForgotten);
     }
 
     /// Another controller begins anew where `before` was.
@@ -112,17 +112,17 @@ impl Controller {
         let state = self.state();
         if let Some(resume) = &mut self.resume {
             let event = resume.event(&self.conn, state, news);
-            self.resume_on(news.now, event);
+            self.resume_on(news.now, news.newly_acked, event);
         }
     }
 
     /// Does what the table says.
     #[cfg(feature = "careful-resume")]
     #[cold]
-    fn resume_on(&mut self, now: Instant, event: Event) {
+    fn resume_on(&mut self, now: Instant, newly_acked: u64, event: Event) {
         let Some(mut resume) = self.resume else { return };
         let (before, state) = (resume.phase(), self.state());
-        let step = resume.take(&mut self.conn, state, now, event);
+        let step = resume.take(&mut self.conn, state, now, event, newly_acked);
         if step.undo == Undo::None && before != resume.phase() {
             each!(&mut self.algo, a => a.on_safe_retreat(&mut self.conn));
         }

@@ -204,15 +204,18 @@ impl Resume {
     }
 
     /// Does what the table says of window and rate; the algorithm's own are in `conn`.
+    /// `newly_acked` bytes came with the event.
     pub(crate) fn take(
         &mut self,
         conn: &mut Conn,
         state: State,
         now: Instant,
         event: Event,
+        newly_acked: u64,
     ) -> Step {
         let step = next(Some(self.phase), event);
-        let growth = conn.cwnd.saturating_sub(self.own.cwnd);
+        // An MTU raises the algorithm's window as well, and says nothing of the path.
+        let growth = conn.cwnd.saturating_sub(self.own.cwnd).min(newly_acked);
         self.own = Control::of(conn);
         if step.phase != Some(self.phase) {
             self.enter(conn, now, step.phase);

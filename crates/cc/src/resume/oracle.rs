@@ -198,7 +198,7 @@ impl Model {
         if step.phase == Some(before) {
             // A window of slow start grows by what arrives, BBR's follows its model.
             if step.window == Window::Flight && b.state != State::Startup {
-                self.window += own.saturating_sub(self.last_own);
+                self.window += own.saturating_sub(self.last_own).min(b.newly_acked);
             }
         } else if let Some(phase) = step.phase {
             self.phase = phase;
@@ -313,7 +313,7 @@ impl Real {
         let event = self.resume.event(conn, b.state, &news);
         assert_eq!(event, model.event(conn, &b, self.now, newest), "{b:?}");
         let own = conn.clone();
-        let step = self.resume.take(conn, b.state, self.now, event);
+        let step = self.resume.take(conn, b.state, self.now, event, b.newly_acked);
         let (cwnd, rate) = model.take(&own, &b, self.now, &step, self.packets.len());
         assert_eq!(conn.cwnd, cwnd, "{event:?} {step:?} {b:?}");
         match rate.filter(|rate| rate.is_finite()) {

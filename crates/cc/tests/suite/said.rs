@@ -1,9 +1,8 @@
 //! What a transport says has the effect that its documentation names, and no other.
 
 use fullpipe_cc::{
-    AckFrequency, Algorithm, Amendment, Amendments, Bbr3LinuxOptions, Bbr3Options,
-    Bbr3xLinuxOptions, Bbr3xOptions, BbrSwiftOptions, Config, Controller, Duration, Gain, Instant,
-    PacketState, Rate, ResumePhase, SavedParameters, SendDecision, StartupGains, State,
+    AckFrequency, Algorithm, Amendment, Amendments, Config, Controller, Duration, Instant,
+    PacketState, Rate, ResumePhase, SavedParameters, SendDecision, State,
 };
 
 use crate::test_link::{Link, MS, SMSS};
@@ -338,54 +337,5 @@ fn the_first_window_is_ten_packets_within_bounds() {
     for (smss, expected) in windows {
         let cc = Controller::new(Algorithm::RENO, Config { smss, ..Config::new(1) }, START);
         assert_eq!((cc.initial_cwnd(), cc.cwnd()), (expected, expected), "{smss}");
-    }
-}
-
-/// Where marks are wanted they change what the flow does, and elsewhere nothing.
-#[test]
-fn marks_are_wanted_where_they_have_an_answer() {
-    let named = Algorithm::NAMES.iter().filter_map(|name| name.parse().ok());
-    let fixed = Algorithm::Fixed(Rate::from_bits_per_sec(25_000_000));
-    for algorithm in named.chain([crate::events::LINUX_CUBIC, fixed]) {
-        for ecn in [false, true] {
-            let run = |mark_above: Duration| {
-                let config = Config { ecn, ..Config::new(1) };
-                // Linux's response is for short round trips alone.
-                let mut link = Link::with(algorithm, 20, MS.times(2), config);
-                link.mark_above = mark_above;
-                link.run(Duration::from_millis(300));
-                (link.delivered, link.cc.cwnd(), link.cc.pacing_rate(), link.cc.wants_ecn())
-            };
-            let (marked, unmarked) = (run(MS), run(Duration::MAX));
-            let wants_ecn = unmarked.3;
-            assert_eq!(marked != unmarked, wants_ecn, "{algorithm:?}, L4S: {ecn}");
-        }
-    }
-}
-
-/// RFC 9937 governs the recoveries of windows that a loss reduces by themselves: a model of the path
-/// has a recovery of its own, and Prague an answer in each round trip.
-#[test]
-fn proportional_rate_reduction_is_for_cubic_and_reno() {
-    for algorithm in crate::events::algorithms().into_iter().chain([crate::events::LINUX_CUBIC]) {
-        let cc = Controller::new(algorithm, Config::new(1), START);
-        let expected = matches!(algorithm, Algorithm::Cubic(_) | Algorithm::Reno(_));
-        assert_eq!(cc.wants_prr(), expected, "{algorithm:?}");
-    }
-}
-
-/// Startup has the gains of the options, in each flavour.
-#[test]
-fn startup_has_the_gains_that_were_set() {
-    let gains = StartupGains { pacing: Gain::percent(150), cwnd: Gain::percent(310) };
-    for algorithm in [
-        Algorithm::Bbr3(Bbr3Options::new().with_startup_gains(gains)),
-        Algorithm::Bbr3Linux(Bbr3LinuxOptions::new().with_startup_gains(gains)),
-        Algorithm::Bbr3x(Bbr3xOptions::new().with_startup_gains(gains)),
-        Algorithm::Bbr3xLinux(Bbr3xLinuxOptions::new().with_startup_gains(gains)),
-        Algorithm::BbrSwift(BbrSwiftOptions::new().with_startup_gains(gains)),
-    ] {
-        let link = Link::new(algorithm, 20, MS.times(40));
-        assert_eq!((link.bbr().pacing_gain, link.bbr().cwnd_gain), (gains.pacing, gains.cwnd));
     }
 }

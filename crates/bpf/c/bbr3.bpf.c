@@ -208,6 +208,8 @@ static struct flow *start(struct sock *sk)
 	bbr3_init(&f->bbr, &f->conn, now_of(tp), seed,
 		  settings.is_ecn_low_latency && tp->ecn_flags & TCP_ECN_MODE_ANY);
 	f->conn.srtt = (uint64_t)(tp->srtt_us >> 3) * 1000;
+	/* As with a transport that knows the round trip of its handshake: the first rate is made once. */
+	f->bbr.is_rtt_measured = f->conn.srtt != 0;
 	if (!IS_AMENDED && tp->rtt_min.s[0].v != ~0u)
 		bbr3_take_min_rtt(&f->bbr, now_of(tp),
 				  max64(tp->rtt_min.s[0].v * 1000ull, MIN_RTT_SAMPLE));

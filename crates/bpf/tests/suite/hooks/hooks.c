@@ -110,3 +110,42 @@ __u32 hooks_limited_packets(__u32 flight, __u32 *tcp_says)
 	}
 	return limited;
 }
+
+/*
+ * The pacing rate of a connection whose handshake took RTT_US, at its start and after an ACK whose round trip is
+ * longer: by then TCP has smoothed it.
+ */
+void hooks_first_rates(__u32 rtt_us, __u64 *at_start, __u64 *after_ack)
+{
+	struct rate_sample rs = {
+		.delivered = 1,
+		.interval_us = rtt_us,
+		.rtt_us = rtt_us,
+		.prior_in_flight = 10,
+		.acked_sacked = 1,
+		.last_end_seq = MSS,
+	};
+
+	state = (struct flow){ 0 };
+	tcp = (struct tcp_sock){
+		.snd_nxt = 10 * MSS,
+		.snd_cwnd = 10,
+		.snd_cwnd_clamp = ~0u,
+		.mss_cache = MSS,
+		.packets_out = 10,
+		.data_segs_out = 10,
+		.srtt_us = RTT_US << 3,
+		.tcp_mstamp = 1000000,
+	};
+	tcp.rtt_min.s[0].v = RTT_US;
+	sk()->sk_max_pacing_rate = ~0ul;
+	bbr3_start(sk());
+	*at_start = sk()->sk_pacing_rate;
+	rs.prior_mstamp = tcp.tcp_mstamp;
+	tcp.tcp_mstamp += rtt_us;
+	tcp.srtt_us += rtt_us - RTT_US;
+	tcp.snd_una = MSS;
+	tcp.delivered = 1;
+	bbr3_cong_control(sk(), MSS, 0, &rs);
+	*after_ack = sk()->sk_pacing_rate;
+}

@@ -54,3 +54,20 @@ fn no_address_of_ipv6_is_read_where_the_kernel_has_none() {
     assert_eq!(shown(None), (0, 0xfd), "a kernel with IPv6 shows the address");
     assert_eq!(shown(Some(c"skc_v6")).0, 0);
 }
+
+/// TCP knows the round trip of its handshake, so that the first rate is made once: from then on it
+/// only rises until the pipe was full.
+#[test]
+fn a_long_first_round_trip_does_not_lower_the_first_rate() {
+    let directory = tempfile::tempdir().expect("a place for the library");
+    let library = program(directory.path());
+    // SAFETY: hooks.c defines it so.
+    let rates: Symbol<'_, unsafe extern "C" fn(u32, *mut u64, *mut u64)> =
+        unsafe { library.get("hooks_first_rates") }.expect("hooks.c defines it");
+    for rtt_us in [40_000, 41_000, 80_000, 400_000] {
+        let (mut at_start, mut after_ack) = (0, 0);
+        // SAFETY: both outlive the call.
+        unsafe { rates(rtt_us, &raw mut at_start, &raw mut after_ack) };
+        assert!(at_start > 0 && after_ack >= at_start, "{at_start}, {after_ack} at {rtt_us} us");
+    }
+}

@@ -1,5 +1,6 @@
 //! Configurations of the controllers of a connection, one for each of its paths.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(feature = "careful-resume")]
 use std::sync::{Mutex, PoisonError};
@@ -26,17 +27,24 @@ pub struct PathConfigs {
 }
 
 impl PathConfigs {
-    /// Controllers with seeds of their own, made from `seed` in the order in which they are built.
-    pub fn new(algorithm: Algorithm, seed: u64) -> Self {
+    /// Configurations with drawn seeds of the randomised probe times.
+    pub fn new(algorithm: Algorithm) -> Self {
         Self {
             algorithm,
-            next_seed: AtomicU64::new(seed),
+            next_seed: AtomicU64::new(RandomState::new().build_hasher().finish()),
             marks: None,
             #[cfg(feature = "careful-resume")]
             saved: Mutex::default(),
             #[cfg(feature = "careful-resume")]
             within: None,
         }
+    }
+
+    /// The same with seeds that are made from `seed`, one for each controller in the order in which
+    /// they are built.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { next_seed: AtomicU64::new(seed), ..self }
     }
 
     /// The same, of which the first controller begins with what an earlier connection has left (RFC
@@ -57,7 +65,7 @@ impl PathConfigs {
 
     /// The same where marks are those of L4S ([`Config::ecn`]), whose number is in `marks`.
     #[must_use]
-    pub fn hearing(self, marks: Marks) -> Self {
+    pub fn with_marks(self, marks: Marks) -> Self {
         Self { marks: Some(marks), ..self }
     }
 
@@ -95,7 +103,7 @@ mod tests {
 
     #[test]
     fn each_controller_has_a_seed_of_its_own() {
-        let configs = PathConfigs::new(Algorithm::BBR3, u64::MAX);
+        let configs = PathConfigs::new(Algorithm::BBR3).with_seed(u64::MAX);
         let seeds = [(); 3].map(|()| configs.next_config().seed);
         assert_eq!(seeds, [u64::MAX, 0, 1]);
     }
@@ -104,13 +112,13 @@ mod tests {
     #[test]
     fn saved_parameters_are_used_once() {
         let saved = SavedParameters { cwnd: 1 << 20, rtt: fullpipe_cc::Duration::from_millis(40) };
-        let configs = PathConfigs::new(Algorithm::BBR3, 1).resuming(saved);
+        let configs = PathConfigs::new(Algorithm::BBR3).resuming(saved);
         let resume = [(); 3].map(|()| configs.next_config().resume);
         assert_eq!(resume, [Some(saved), None, None]);
         // The rest of their lifetime counts, and no more than a minute.
         let within = |seconds| {
             let lifetime = Duration::from_secs(seconds);
-            let configs = PathConfigs::new(Algorithm::BBR3, 1).resuming(saved);
+            let configs = PathConfigs::new(Algorithm::BBR3).resuming(saved);
             configs.for_lifetime(lifetime).next_config().resume_within
         };
         assert_eq!([within(5), within(3600)], [5, 60].map(Duration::from_secs));

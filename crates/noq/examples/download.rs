@@ -101,7 +101,7 @@ fn server(algorithm: Algorithm) -> Result<(Endpoint, CertificateDer<'static>), F
     let certificate = own.cert.der().clone();
     let key = PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
     let mut transport = TransportConfig::default();
-    transport.congestion_controller_factory(fullpipe_noq::controllers(algorithm));
+    transport.congestion_controller_factory(Arc::new(fullpipe_noq::Controllers::new(algorithm)));
     let mut config = ServerConfig::with_single_cert(vec![certificate.clone()], key.into())?;
     config.transport_config(Arc::new(transport));
     Ok((Endpoint::server(config, (Ipv4Addr::LOCALHOST, 0).into())?, certificate))

@@ -1,91 +1,94 @@
 //! The congestion controllers of connections: ours, or those that come with noq.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Instant;
 
 use fullpipe_adapter::{CongestionControl, Marks, NoqAlgorithm, PathConfigs};
-use fullpipe_cc::{Algorithm, Config};
+use fullpipe_cc::Config;
 #[cfg(feature = "careful-resume")]
 use fullpipe_cc::{Duration, SavedParameters};
 use noq::congestion::{Bbr3Config, Controller, ControllerFactory, CubicConfig, NewRenoConfig};
 
 use crate::controller::NoqController;
 
-/// A factory for noq's `TransportConfig` that builds a controller for each path of each connection.
-pub fn controllers(
-    congestion: impl Into<CongestionControl>,
-) -> Arc<dyn ControllerFactory + Send + Sync> {
-    controllers_with_seed(congestion, RandomState::new().build_hasher().finish())
-}
-
-/// As [`controllers`], with a seed of the randomised probe times. Each path gets one of its own,
-/// made from `seed` in the order in which they are built. noq's own algorithms take no seed.
-pub fn controllers_with_seed(
-    congestion: impl Into<CongestionControl>,
-    seed: u64,
-) -> Arc<dyn ControllerFactory + Send + Sync> {
-    match congestion.into() {
-        CongestionControl::Fullpipe(algorithm) => Arc::new(Controllers::new(algorithm, seed)),
-        CongestionControl::Noq(NoqAlgorithm::Bbr3) => Arc::new(Bbr3Config::default()),
-        CongestionControl::Noq(NoqAlgorithm::Cubic) => Arc::new(CubicConfig::default()),
-        CongestionControl::Noq(NoqAlgorithm::NewReno) => Arc::new(NewRenoConfig::default()),
-    }
-}
-
-/// As [`controllers_with_seed`], for one connection over a path whose parameters an earlier one has
-/// left ([`NoqController::saved_parameters`]): Careful Resume, RFC 9959. The connection's first
-/// path alone begins with them, within the rest of their `lifetime` and a minute. noq's own
-/// algorithms take none.
-#[cfg(feature = "careful-resume")]
-pub fn controllers_resuming(
-    congestion: impl Into<CongestionControl>,
-    seed: u64,
-    saved: SavedParameters,
-    lifetime: Duration,
-) -> Arc<dyn ControllerFactory + Send + Sync> {
-    match congestion.into() {
-        CongestionControl::Fullpipe(algorithm) => {
-            let configs = PathConfigs::new(algorithm, seed).resuming(saved);
-            Arc::new(Controllers(configs.for_lifetime(lifetime)))
-        }
-        of_noq @ CongestionControl::Noq(_) => controllers_with_seed(of_noq, seed),
-    }
-}
-
-/// A factory of one connection's controllers, of one of our algorithms, with more than a seed.
+/// A factory for noq's `TransportConfig`, which builds a controller for each path of each
+/// connection. noq's own algorithms take none of what the methods set.
 #[derive(Debug)]
-pub struct Controllers(PathConfigs);
+pub struct Controllers(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Ours(PathConfigs),
+    Noq(NoqAlgorithm),
+}
 
 impl Controllers {
-    /// Those of an algorithm. Each path gets a seed of its randomised probe times, made from `seed`
-    /// in the order in which they are built.
-    pub fn new(algorithm: Algorithm, seed: u64) -> Self {
-        Self(PathConfigs::new(algorithm, seed))
+    /// Those of an algorithm. The seed of the randomised probe times is drawn.
+    pub fn new(congestion: impl Into<CongestionControl>) -> Self {
+        Self(match congestion.into() {
+            CongestionControl::Fullpipe(algorithm) => Kind::Ours(PathConfigs::new(algorithm)),
+            CongestionControl::Noq(algorithm) => Kind::Noq(algorithm),
+        })
     }
 
-    /// The same over a path whose parameters an earlier connection has left: Careful Resume, RFC
-    /// 9959. The connection's first path alone begins with them.
+    fn map(self, change: impl FnOnce(PathConfigs) -> PathConfigs) -> Self {
+        match self.0 {
+            Kind::Ours(configs) => Self(Kind::Ours(change(configs))),
+            of_noq @ Kind::Noq(_) => Self(of_noq),
+        }
+    }
+
+    /// The same with a seed, for runs that repeat. Each path gets one of its own, made from `seed`
+    /// in the order in which they are built.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        self.map(|configs| configs.with_seed(seed))
+    }
+
+    /// The same for one connection over a path whose parameters an earlier one has left
+    /// ([`NoqController::saved_parameters`]): Careful Resume, RFC 9959. The connection's first path
+    /// alone begins with them.
     #[cfg(feature = "careful-resume")]
     #[must_use]
     pub fn resuming(self, saved: SavedParameters) -> Self {
-        Self(self.0.resuming(saved))
+        self.map(|configs| configs.resuming(saved))
     }
 
-    /// The same where marks are those of L4S ([`fullpipe_cc::Config::ecn`]), whose number is in
-    /// `marks`: the connection's packets leave as ECT(1), and its TLS is that of `l4s_client` of
-    /// fullpipe-noq-repairs.
+    /// The same for parameters that live for no more than `lifetime` from now on, and a minute at
+    /// most.
+    #[cfg(feature = "careful-resume")]
     #[must_use]
-    pub fn hearing(self, marks: Marks) -> Self {
-        Self(self.0.hearing(marks))
+    pub fn for_lifetime(self, lifetime: Duration) -> Self {
+        self.map(|configs| configs.for_lifetime(lifetime))
+    }
+
+    /// The same for one connection on which marks are those of L4S ([`fullpipe_cc::Config::ecn`]),
+    /// whose number is in `marks`: the connection's packets leave as ECT(1), and its TLS is that of
+    /// `l4s_client` of fullpipe-noq-repairs.
+    #[must_use]
+    pub fn with_marks(self, marks: Marks) -> Self {
+        self.map(|configs| configs.with_marks(marks))
     }
 }
 
 impl ControllerFactory for Controllers {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        let (algorithm, config) = (self.0.algorithm(), self.0.next_config());
-        let marks = self.0.marks();
-        Box::new(NoqController::new(algorithm, config, now, current_mtu, marks))
+        match &self.0 {
+            Kind::Ours(configs) => {
+                let (algorithm, config) = (configs.algorithm(), configs.next_config());
+                let marks = configs.marks();
+                Box::new(NoqController::new(algorithm, config, now, current_mtu, marks))
+            }
+            Kind::Noq(NoqAlgorithm::Bbr3) => {
+                Arc::new(Bbr3Config::default()).build(now, current_mtu)
+            }
+            Kind::Noq(NoqAlgorithm::Cubic) => {
+                Arc::new(CubicConfig::default()).build(now, current_mtu)
+            }
+            Kind::Noq(NoqAlgorithm::NewReno) => {
+                Arc::new(NewRenoConfig::default()).build(now, current_mtu)
+            }
+        }
     }
 }
 

@@ -18,7 +18,7 @@
 //!   and noq neither sends DATA_BLOCKED nor tells what it holds: the application says whether it has
 //!   data ([`Unsent`]).
 //! - **CE is a yes or no**, and counts as one packet, unless the number is known from elsewhere
-//!   ([`crate::Controllers::hearing`]).
+//!   ([`crate::Controllers::with_marks`]).
 //! - **A clone is taken for two ends**: noq keeps the controller when a path migrates within an
 //!   address family, and hands a copy to whoever asks for `congestion_state`. Nothing is in flight
 //!   on a new path, so the clone forgets the packets of the old one, whose losses noq still

@@ -10,9 +10,7 @@ mod qlog;
 mod runtime;
 mod transport;
 
-#[cfg(feature = "careful-resume")]
-pub use congestion::controllers_resuming;
-pub use congestion::{Controllers, controllers, controllers_with_seed};
+pub use congestion::Controllers;
 pub use controller::NoqController;
 pub use fullpipe_adapter::{CongestionControl, Marks, NoqAlgorithm, Unsent, Writer};
 pub use fullpipe_cc::{Algorithm, BandwidthProbe, NotNow, Rate, Snapshot};

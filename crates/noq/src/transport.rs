@@ -1,9 +1,11 @@
 //! The few numbers of noq's transport that this project sets; all others are noq's defaults.
 
+use std::sync::Arc;
+
 use fullpipe_cc::Duration;
 use noq::{IdleTimeout, TransportConfig, VarInt};
 
-use crate::{CongestionControl, controllers_with_seed};
+use crate::{CongestionControl, Controllers};
 
 /// Flow control and timeouts of one endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,7 +64,7 @@ impl TransportSettings {
             .send_window(self.send_window)
             .max_idle_timeout(Some(IdleTimeout::from(idle_ms.unwrap_or(VarInt::MAX))))
             .keep_alive_interval(self.keep_alive.map(Into::into))
-            .congestion_controller_factory(controllers_with_seed(congestion, seed));
+            .congestion_controller_factory(Arc::new(Controllers::new(congestion).with_seed(seed)));
         if let Some(rtt) = self.initial_rtt {
             config.initial_rtt(rtt.into());
         }

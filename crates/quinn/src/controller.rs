@@ -2,72 +2,60 @@
 
 use std::any::Any;
 use std::fmt;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Instant;
 
 use fullpipe_adapter::{Marks, PathConfigs, Unsent};
 use fullpipe_cc::{Algorithm, BandwidthProbe, Rate, Snapshot};
 #[cfg(feature = "careful-resume")]
-use fullpipe_cc::{ResumePhase, SavedParameters};
+use fullpipe_cc::{Duration, ResumePhase, SavedParameters};
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 // quinn has it in a signature of its trait and exports it nowhere.
 use quinn_proto::RttEstimator;
 
 use crate::path::Path;
 
-/// A factory for quinn's `TransportConfig` that builds a controller for each path of each
+/// A factory for quinn's `TransportConfig`, which builds a controller for each path of each
 /// connection.
-pub fn controllers(algorithm: Algorithm) -> Arc<dyn ControllerFactory + Send + Sync> {
-    controllers_with_seed(algorithm, RandomState::new().build_hasher().finish())
-}
-
-/// As [`controllers`], with a seed of the randomised probe times. Each path gets one of its own,
-/// made from `seed` in the order in which they are built.
-pub fn controllers_with_seed(
-    algorithm: Algorithm,
-    seed: u64,
-) -> Arc<dyn ControllerFactory + Send + Sync> {
-    Arc::new(Controllers::new(algorithm, seed))
-}
-
-/// As [`controllers_with_seed`], for one connection over a path whose parameters an earlier one has
-/// left ([`QuinnController::saved_parameters`]): Careful Resume, RFC 9959. The connection's first
-/// path alone begins with them.
-#[cfg(feature = "careful-resume")]
-pub fn controllers_resuming(
-    algorithm: Algorithm,
-    seed: u64,
-    saved: SavedParameters,
-) -> Arc<dyn ControllerFactory + Send + Sync> {
-    Arc::new(Controllers::new(algorithm, seed).resuming(saved))
-}
-
-/// A factory of one connection's controllers, of one of our algorithms, with more than a seed.
 #[derive(Debug)]
 pub struct Controllers(PathConfigs);
 
 impl Controllers {
-    /// Those of an algorithm. Each path gets a seed of its randomised probe times, made from `seed`
-    /// in the order in which they are built.
-    pub fn new(algorithm: Algorithm, seed: u64) -> Self {
-        Self(PathConfigs::new(algorithm, seed))
+    /// Those of an algorithm. The seed of the randomised probe times is drawn.
+    pub fn new(algorithm: Algorithm) -> Self {
+        Self(PathConfigs::new(algorithm))
     }
 
-    /// The same over a path whose parameters an earlier connection has left: Careful Resume, RFC
-    /// 9959. The connection's first path alone begins with them.
+    /// The same with a seed, for runs that repeat. Each path gets one of its own, made from `seed`
+    /// in the order in which they are built.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self(self.0.with_seed(seed))
+    }
+
+    /// The same for one connection over a path whose parameters an earlier one has left
+    /// ([`QuinnController::saved_parameters`]): Careful Resume, RFC 9959. The connection's first
+    /// path alone begins with them.
     #[cfg(feature = "careful-resume")]
     #[must_use]
     pub fn resuming(self, saved: SavedParameters) -> Self {
         Self(self.0.resuming(saved))
     }
 
-    /// The same where marks are those of L4S ([`fullpipe_cc::Config::ecn`]), whose number is in
-    /// `marks`: the connection's packets leave as ECT(1), and its TLS is that of
+    /// The same for parameters that live for no more than `lifetime` from now on, and a minute at
+    /// most.
+    #[cfg(feature = "careful-resume")]
+    #[must_use]
+    pub fn for_lifetime(self, lifetime: Duration) -> Self {
+        Self(self.0.for_lifetime(lifetime))
+    }
+
+    /// The same for one connection on which marks are those of L4S ([`fullpipe_cc::Config::ecn`]),
+    /// whose number is in `marks`: the connection's packets leave as ECT(1), and its TLS is that of
     /// [`crate::l4s_client`].
     #[must_use]
-    pub fn hearing(self, marks: Marks) -> Self {
-        Self(self.0.hearing(marks))
+    pub fn with_marks(self, marks: Marks) -> Self {
+        Self(self.0.with_marks(marks))
     }
 }
 
@@ -299,7 +287,8 @@ mod tests {
     fn a_window_of_whole_packets_is_filled() {
         const MTU: u64 = 1200;
         let now = Instant::now();
-        let mut controller = controllers_with_seed(Algorithm::CUBIC, 1).build(now, MTU as u16);
+        let factory = Arc::new(Controllers::new(Algorithm::CUBIC).with_seed(1));
+        let mut controller = factory.build(now, MTU as u16);
         let (window, mut in_flight) = (controller.initial_window(), 0);
         while in_flight + MTU < controller.window() {
             controller.on_sent(now, MTU, in_flight / MTU);

@@ -16,7 +16,7 @@ use quinn_proto::{ConnectError, ConnectionId, Side, TransportError};
 /// A client's TLS for one connection whose packets leave as ECT(1) where quinn wrote ECT(0), at a
 /// socket of its owner's: in the ACKs that quinn reads, the peer's count of ECT(1) is that of
 /// ECT(0). `marks` has the number of packets that the peer counted as CE: see
-/// [`crate::Controllers::hearing`].
+/// [`crate::Controllers::with_marks`].
 pub fn l4s_client(inner: Arc<dyn ClientConfig>, marks: &Marks) -> Arc<dyn ClientConfig> {
     let initial = EcnCounts::of_initial(marks.clone());
     let counts = || EcnCounts::new(marks.clone());

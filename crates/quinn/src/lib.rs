@@ -9,9 +9,7 @@ mod path;
 mod runtime;
 mod socket;
 
-#[cfg(feature = "careful-resume")]
-pub use controller::controllers_resuming;
-pub use controller::{Controllers, QuinnController, controllers, controllers_with_seed};
+pub use controller::{Controllers, QuinnController};
 pub use fullpipe_adapter::{Marks, Unsent, Writer};
 pub use fullpipe_cc::{Algorithm, BandwidthProbe, NotNow, Rate, Snapshot};
 #[cfg(feature = "careful-resume")]

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use fullpipe_adapter::Unsent;
-use fullpipe_cc::{Algorithm, PacketState, Snapshot};
+use fullpipe_cc::{Algorithm, Config, PacketState, Snapshot};
 use s2n_quic::provider::congestion_controller::{
     CongestionController, Publisher, RandomGenerator, RttEstimator, Timestamp,
 };
@@ -18,8 +18,8 @@ pub struct S2nController {
 }
 
 impl S2nController {
-    pub(crate) fn new(algorithm: Algorithm, seed: u64, max_datagram_size: u16) -> Self {
-        Self { flow: RefCell::new(Flow::new(algorithm, seed, max_datagram_size)) }
+    pub(crate) fn new(algorithm: Algorithm, config: Config, max_datagram_size: u16) -> Self {
+        Self { flow: RefCell::new(Flow::new(algorithm, config, max_datagram_size)) }
     }
 
     /// All that the algorithm believes.

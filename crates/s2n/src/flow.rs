@@ -43,8 +43,8 @@ struct Acked {
 }
 
 impl Flow {
-    pub(crate) fn new(algorithm: Algorithm, seed: u64, smss: u16) -> Self {
-        let config = Config { smss: smss.into(), ..Config::new(seed) };
+    pub(crate) fn new(algorithm: Algorithm, config: Config, smss: u16) -> Self {
+        let config = Config { smss: smss.into(), ..config };
         let now = Instant::default();
         Self {
             core: Controller::new(algorithm, config, now),
@@ -219,7 +219,7 @@ mod tests {
 
     /// Ten packets of 1200 bytes, one each millisecond.
     fn flow(algorithm: Algorithm) -> (Flow, Vec<PacketState>) {
-        let mut flow = Flow::new(algorithm, 1, 1200);
+        let mut flow = Flow::new(algorithm, Config::new(1), 1200);
         let packets = (0..10).filter_map(|i| flow.sent(ms(i), 1200, false)).collect();
         (flow, packets)
     }
@@ -244,7 +244,7 @@ mod tests {
     /// ACK.
     #[test]
     fn data_and_marks_count_when_the_newest_that_is_acknowledged_is_an_ack_alone() {
-        assert_eq!(Flow::new(Algorithm::RENO, 1, 1200).sent(ms(0), 0, false), None);
+        assert_eq!(Flow::new(Algorithm::RENO, Config::new(1), 1200).sent(ms(0), 0, false), None);
         let (mut flow, _) = flow(Algorithm::RENO);
         let ack = flow.sent(ms(15), 0, false).expect("data was sent before it");
         assert_eq!((ack.size(), flow.inflight()), (0, 12_000), "it is not in flight");
@@ -261,7 +261,7 @@ mod tests {
     /// The peer's window leaves s2n-quic without data after each packet.
     #[test]
     fn a_sender_whose_application_has_data_is_not_application_limited() {
-        let mut flow = Flow::new(Algorithm::BBR3, 1, 1200);
+        let mut flow = Flow::new(Algorithm::BBR3, Config::new(1), 1200);
         let unsent = Unsent::default();
         flow.set_unsent(&unsent);
         let writer = unsent.writer();
@@ -301,7 +301,8 @@ mod tests {
 
     #[test]
     fn packets_leave_at_the_rate() {
-        let mut flow = Flow::new(Algorithm::Fixed(Rate::from_bytes_per_sec(1_200_000)), 1, 1200);
+        let mut flow =
+            Flow::new(Algorithm::Fixed(Rate::from_bytes_per_sec(1_200_000)), Config::new(1), 1200);
         assert_eq!(flow.departure(), None, "at once");
         let mut at = ms(0);
         for _ in 0..100 {
@@ -318,7 +319,7 @@ mod tests {
 
     #[test]
     fn the_window_stops_the_sender() {
-        let mut flow = Flow::new(Algorithm::CUBIC, 1, 1200);
+        let mut flow = Flow::new(Algorithm::CUBIC, Config::new(1), 1200);
         let mut sent = 0;
         while !flow.is_limited() {
             let _ = flow.sent(ms(0), 1200, false);

@@ -27,8 +27,7 @@
 mod controller;
 mod flow;
 
-use std::hash::{BuildHasher, Hasher, RandomState};
-
+use fullpipe_adapter::PathConfigs;
 use s2n_quic::provider::congestion_controller::{Endpoint, PathInfo};
 
 pub use controller::S2nController;
@@ -37,21 +36,19 @@ pub use fullpipe_cc::{Algorithm, Snapshot};
 
 /// A congestion controller for each path of each connection of an endpoint.
 #[derive(Debug)]
-pub struct Controllers {
-    algorithm: Algorithm,
-    next_seed: u64,
-}
+pub struct Controllers(PathConfigs);
 
 impl Controllers {
-    /// Controllers that run `algorithm`. The seed of their randomised probe times is drawn.
+    /// Those of an algorithm. The seed of the randomised probe times is drawn.
     pub fn new(algorithm: Algorithm) -> Self {
-        Self::with_seed(algorithm, RandomState::new().build_hasher().finish())
+        Self(PathConfigs::new(algorithm))
     }
 
-    /// As [`Controllers::new`], with a seed, for runs that repeat. Each path gets one of its own,
+    /// The same with a seed, for runs that repeat. Each path gets one of its own, made from `seed`
     /// in the order in which they are built.
-    pub fn with_seed(algorithm: Algorithm, seed: u64) -> Self {
-        Self { algorithm, next_seed: seed }
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self(self.0.with_seed(seed))
     }
 }
 
@@ -59,9 +56,7 @@ impl Endpoint for Controllers {
     type CongestionController = S2nController;
 
     fn new_congestion_controller(&mut self, path: PathInfo<'_>) -> S2nController {
-        let seed = self.next_seed;
-        self.next_seed = seed.wrapping_add(1);
-        S2nController::new(self.algorithm, seed, path.max_datagram_size)
+        S2nController::new(self.0.algorithm(), self.0.next_config(), path.max_datagram_size)
     }
 }
 

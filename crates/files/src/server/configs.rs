@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use fullpipe_noq::{
-    CongestionControl, TransportSettings, controllers_resuming, controllers_with_seed,
-};
+use fullpipe_noq::{CongestionControl, Controllers, TransportSettings};
 use noq::congestion::{Controller, ControllerFactory};
 use noq::{Incoming, ServerConfig, TransportConfig, VarInt};
 
@@ -69,12 +67,13 @@ impl ControllerFactory for Keeping {
 }
 
 fn controllers(congestion: CongestionControl, seed: u64, saved: Option<Usable>) -> Factory {
-    match saved {
+    let controllers = Controllers::new(congestion).with_seed(seed);
+    Arc::new(match saved {
         Some(Usable { parameters, lifetime }) => {
-            controllers_resuming(congestion, seed, parameters, lifetime.into())
+            controllers.resuming(parameters).for_lifetime(lifetime.into())
         }
-        None => controllers_with_seed(congestion, seed),
-    }
+        None => controllers,
+    })
 }
 
 /// The configurations of a server.

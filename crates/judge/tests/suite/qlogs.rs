@@ -29,7 +29,7 @@ pub(crate) mod noq {
                 Some(planted) => Algorithm::Custom(planted).into(),
                 None => name.parse::<CongestionControl>().expect("a name"),
             };
-            let factory = fullpipe_noq::controllers_with_seed(control, 1);
+            let factory = Arc::new(fullpipe_noq::Controllers::new(control).with_seed(1));
             transport.congestion_controller_factory(factory);
             super::LOGS.with_borrow(|(dir, is_noqs)| {
                 match is_noqs {

@@ -1,16 +1,17 @@
 //! The adapter through noq's trait alone, where the whole stack would be in the way. (noq keeps the
 //! maker of its RTT estimator to itself, so that ACKs need the whole stack: `virtual_clock`.)
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fullpipe_cc::{Algorithm, Rate, Snapshot};
-use fullpipe_noq::{NoqController, controllers_with_seed};
-use noq_proto::congestion::Controller;
+use fullpipe_noq::{Controllers, NoqController};
+use noq_proto::congestion::{Controller, ControllerFactory};
 
 const MTU: u16 = 1_200;
 
 fn controller(algorithm: Algorithm, start: Instant) -> Box<dyn Controller> {
-    controllers_with_seed(algorithm, 1).build(start, MTU)
+    Arc::new(Controllers::new(algorithm).with_seed(1)).build(start, MTU)
 }
 
 /// A controller's model; a clone from `clone_box` has that of the moment it was made.
@@ -72,7 +73,8 @@ fn a_new_mtu_reaches_the_controller() {
         for mtu in [1_280, 1_452, 9_000] {
             let mut cc = controller(algorithm, Instant::now());
             cc.on_mtu_update(mtu);
-            let fresh = controllers_with_seed(algorithm, 1).build(Instant::now(), mtu);
+            let fresh =
+                Arc::new(Controllers::new(algorithm).with_seed(1)).build(Instant::now(), mtu);
             assert_eq!(cc.initial_window(), fresh.initial_window(), "{algorithm} {mtu}");
             assert!(cc.window() >= fresh.window(), "{algorithm} {mtu}");
             let quantum = cc.metrics().send_quantum.expect("one of ours");

@@ -3,11 +3,13 @@
 
 use std::future::poll_fn;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::Arc;
 use std::time::Instant;
 
 use fullpipe_cc::Rate;
-use fullpipe_quinn::{Algorithm, controllers_with_seed, runtime};
+use fullpipe_quinn::{Algorithm, Controllers, runtime};
 use fullpipe_testkit::PATIENCE;
+use quinn::congestion::ControllerFactory;
 
 #[tokio::main(flavor = "current_thread")]
 async fn datagrams_of_a_connection_elsewhere_do_not_stop_those_of_this_runtime() {
@@ -16,7 +18,7 @@ async fn datagrams_of_a_connection_elsewhere_do_not_stop_those_of_this_runtime()
     let socket = runtime.wrap_udp_socket(socket).expect("a socket");
     let mut poller = socket.create_io_poller();
     let slow = Algorithm::Fixed(Rate::from_bytes_per_sec(1));
-    let mut controller = controllers_with_seed(slow, 1).build(Instant::now(), 1200);
+    let mut controller = Arc::new(Controllers::new(slow).with_seed(1)).build(Instant::now(), 1200);
     for number in 0..2 {
         controller.on_sent(Instant::now(), 12_000, number);
     }

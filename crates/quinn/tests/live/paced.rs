@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fullpipe_cc::Rate;
-use fullpipe_quinn::{Algorithm, QuinnController, controllers_with_seed, runtime};
+use fullpipe_quinn::{Algorithm, Controllers, QuinnController, runtime};
 use quinn::{ClientConfig, Connection, Endpoint, EndpointConfig, ServerConfig, TransportConfig};
 use rustls::RootCertStore;
 use rustls_pki_types::PrivatePkcs8KeyDer;
@@ -17,7 +17,7 @@ async fn connected(algorithm: Algorithm) -> (Connection, Connection, [Endpoint; 
     let certificate = own.cert.der().clone();
     let key = PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
     let mut transport = TransportConfig::default();
-    transport.congestion_controller_factory(controllers_with_seed(algorithm, 1));
+    transport.congestion_controller_factory(Arc::new(Controllers::new(algorithm).with_seed(1)));
     let mut config =
         ServerConfig::with_single_cert(vec![certificate.clone()], key.into()).expect("sound");
     config.transport_config(Arc::new(transport));

@@ -18,7 +18,7 @@ async fn transfer(algorithm: Algorithm, bytes: usize) -> Duration {
         .expect("sound")
         .with_io("127.0.0.1:0")
         .expect("a port")
-        .with_congestion_controller(Controllers::with_seed(algorithm, 1))
+        .with_congestion_controller(Controllers::new(algorithm).with_seed(1))
         .expect("any")
         .start()
         .expect("a server");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fullpipe_noq::TransportSettings;
-use fullpipe_quinn::{QuinnController, Unsent, controllers_with_seed};
+use fullpipe_quinn::{Controllers, QuinnController, Unsent};
 use fullpipe_report::observe::FlowSample;
 use fullpipe_scenario::{Cc, StackAlgorithm};
 use fullpipe_traffic::{Direction, SenderStats};
@@ -24,7 +24,7 @@ use crate::backend::RunError;
 /// quinn as a stack.
 pub(in crate::backend) struct Quinn;
 
-alike!(Quinn, "quic:quinn");
+alike!(Quinn);
 
 fn runs(cc: Cc) -> bool {
     controllers(cc, 0).is_some()
@@ -85,7 +85,7 @@ pub(in crate::backend) fn controllers(
         Cc::Stack(StackAlgorithm::QuinnBbr) => Some(Arc::new(BbrConfig::default())),
         Cc::Stack(StackAlgorithm::QuinnCubic) => Some(Arc::new(CubicConfig::default())),
         Cc::Stack(StackAlgorithm::QuinnReno) => Some(Arc::new(NewRenoConfig::default())),
-        ours => Some(controllers_with_seed(ours.algorithm()?, seed)),
+        ours => Some(Arc::new(Controllers::new(ours.algorithm()?).with_seed(seed))),
     }
 }
 

@@ -31,7 +31,7 @@ use crate::backend::quic::noq::counters;
 pub(in crate::backend) struct Noq;
 
 impl Stack for Noq {
-    const NAME: &'static str = "quic:noq";
+    const NAMED: fullpipe_scenario::Stack = fullpipe_scenario::Stack::Noq;
 
     type Control = CongestionControl;
     type Pacing = ();
@@ -68,16 +68,14 @@ impl Stack for Noq {
         own: Own,
     ) {
         let mut config = settings.noq(control, own.seed);
-        if let CongestionControl::Fullpipe(ours) = control {
-            let mut controllers = Controllers::new(ours, own.seed);
-            if let Some(saved) = own.saved {
-                controllers = controllers.resuming(saved);
-            }
-            if let Some(marks) = own.marks {
-                controllers = controllers.hearing(marks);
-            }
-            config.congestion_controller_factory(Arc::new(controllers));
+        let mut controllers = Controllers::new(control).with_seed(own.seed);
+        if let Some(saved) = own.saved {
+            controllers = controllers.resuming(saved);
         }
+        if let Some(marks) = own.marks {
+            controllers = controllers.with_marks(marks);
+        }
+        config.congestion_controller_factory(Arc::new(controllers));
         client.transport_config(Arc::new(config));
     }
 

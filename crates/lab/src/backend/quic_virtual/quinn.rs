@@ -31,7 +31,7 @@ use crate::backend::quic::quinn::{controllers, counters, receiving, sending};
 pub(in crate::backend) struct Quinn;
 
 impl Stack for Quinn {
-    const NAME: &'static str = "quic:quinn-virtual";
+    const NAMED: fullpipe_scenario::Stack = fullpipe_scenario::Stack::Quinn;
 
     type Control = Cc;
     type Pacing = Pacing;
@@ -59,12 +59,12 @@ impl Stack for Quinn {
     fn set_control(client: &mut ClientConfig, settings: &TransportSettings, cc: Cc, own: Own) {
         let controllers: Option<Arc<dyn ControllerFactory + Send + Sync>> = match cc.algorithm() {
             Some(ours) => {
-                let mut controllers = Controllers::new(ours, own.seed);
+                let mut controllers = Controllers::new(ours).with_seed(own.seed);
                 if let Some(saved) = own.saved {
                     controllers = controllers.resuming(saved);
                 }
                 if let Some(marks) = own.marks {
-                    controllers = controllers.hearing(marks);
+                    controllers = controllers.with_marks(marks);
                 }
                 Some(Arc::new(controllers))
             }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate, Snapshot};
-use fullpipe_noq::{NoqController, Unsent, Writer, controllers_with_seed};
+use fullpipe_noq::{Controllers, NoqController, Unsent, Writer};
 use fullpipe_path::{
     Event as PathEvent, IPV4_UDP_HEADER_BYTES, Link, Path, Probability, QueueLimit,
 };
@@ -42,7 +42,7 @@ pub(crate) enum Cc {
 impl Cc {
     fn factory(self) -> Arc<dyn ControllerFactory + Send + Sync> {
         match self {
-            Self::Ours(algorithm) => controllers_with_seed(algorithm, 1),
+            Self::Ours(algorithm) => Arc::new(Controllers::new(algorithm).with_seed(1)),
             Self::NoqBbr3 => Arc::new(Bbr3Config::default()),
         }
     }

@@ -50,7 +50,7 @@ impl ObservedSender {
     fn new(cc: Cc, seed: u64, path: PathInfo<'_>) -> Self {
         let runs = match (cc, cc.algorithm()) {
             (_, Some(ours)) => {
-                let mut controllers = Controllers::with_seed(ours, seed);
+                let mut controllers = Controllers::new(ours).with_seed(seed);
                 Runs::Ours(controllers.new_congestion_controller(path))
             }
             (Cc::Stack(StackAlgorithm::S2nBbr), _) => {

@@ -27,7 +27,7 @@ use controller::{Controller, EndpointSide, Slot, watched};
 pub(in crate::backend) struct S2n;
 
 impl Stack for S2n {
-    const NAME: &'static str = "quic:s2n";
+    const NAMED: fullpipe_scenario::Stack = fullpipe_scenario::Stack::S2n;
     type Server = JoinHandle<()>;
     type Endpoint = Client;
     type Connection = Connection;

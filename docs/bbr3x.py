@@ -125,7 +125,7 @@ def quic():
     yield "| path | limit | bbr3x: Mbit/s, queue p95 ms | bbr3 | noq:bbr3 |"
     yield "|---|---|---|---|---|"
     for path, most, queue in QUIC:
-        line = f"compare --backend quic:noq --cc bbr3x,bbr3,noq:bbr3 --rate 100mbit --rtt 40ms {path} --json"
+        line = f"compare --stack noq --cc bbr3x,bbr3,noq:bbr3 --rate 100mbit --rtt 40ms {path} --json"
         of = {}
         for seed in QUIC_SEEDS:
             done = subprocess.run(

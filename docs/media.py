@@ -16,10 +16,10 @@ from tables import ROOT, main, run
 ALGORITHMS = ("cubic", "bbr3", "bbr3x", "bbr1")
 
 # Backends whose senders take requests for probes.
-PROBING = ("sim", "quic:noq", "quic:quinn-virtual", "tcp:user")
+PROBING = ("sim", "noq", "quinn", "tcp")
 
 
-def values(name, wanted, backend="sim"):
+def values(name, wanted, stack="sim"):
     """Values of metrics, such as `stalls[bbr3] after 10s`, in the runs of a scenario file."""
     text = (ROOT / f"scenarios/media/{name}.toml").read_text()
     # An expectation that is always met says the value.
@@ -31,7 +31,7 @@ def values(name, wanted, backend="sim"):
         file = Path(dir) / f"{name}.toml"
         file.write_text(text)
         # An absolute path takes the place of the folder of scenarios.
-        report = run(file.with_suffix(""), options=("--backend", backend))[0]
+        report = run(file.with_suffix(""), options=("--stack", stack))[0]
         return [expectation["value"] for expectation in report["expectations"]]
 
 
@@ -62,7 +62,7 @@ def probe():
     for name in ALGORITHMS:
         wanted = [f"bitrate_mbps[{name},probe={probe}] after 20s" for probe in ("false", "true")]
         wanted += [f"{metric}[{name},probe=true]" for metric in ("padding_bytes", "stalled_ms")]
-        found = [values("probe", wanted, backend) for backend in PROBING]
+        found = [values("probe", wanted, stack) for stack in PROBING]
         cells = (f"{off:.2f}; {on:.2f}, {padding / 1e3:.0f}, {stalled:.0f}" for off, on, padding, stalled in found)
         yield f"| `{name}` | {' | '.join(cells)} |"
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from tables import FULLPIPE, ROOT, main
 
 SEEDS = 7
-# Without a host that is late at will, which the kernel's backend does not have.
+# Without a host that is late at will, which the kernel's TCP does not have here.
 EVERYWHERE = (
     "jitter,reordering,ack-bursts,ack-loss,rtt-step,rate-step,policer,shaper,random-loss,loss-bursts,trace,cross,"
     "aqm,many-flows,requests,media,rtt-mix,competitor"
@@ -65,7 +65,7 @@ def goodputs(report):
     return figures, late
 
 
-def virtual(file, backend, transport, folder):
+def virtual(file, stack, transport, folder):
     """Over a virtual clock, with SEEDS seeds."""
     text = file.read_text()
     first = int(re.search(r"^seed = (\d+)$", text, re.MULTILINE)[1])
@@ -73,14 +73,14 @@ def virtual(file, backend, transport, folder):
     text = re.sub(r"^seed = \d+$", f"seed = [{seeds}]", text, flags=re.MULTILINE)
     changed = folder / f"{file.stem}-{transport}.toml"
     text = over(text, transport)
-    if (backend, transport) == ("sim", "quic"):
+    if (stack, transport) == ("sim", "quic"):
         # noq keeps the rate with a pacer of its own.
         text = text.replace("[[flow]]\n", '[[flow]]\npacer = "noq"\n')
-    if (backend, transport) == ("sim", "tcp"):
+    if (stack, transport) == ("sim", "tcp"):
         # The kernel program has Linux's flavour.
         text = re.sub(r"\b(bbr3x?)\b", r"\1-linux", text)
     changed.write_text(text)
-    found = goodputs(fullpipe("run", changed, "--backend", backend, "--json"))[0]
+    found = goodputs(fullpipe("run", changed, "--stack", stack, "--json"))[0]
     return {cc.removesuffix("-linux"): values for cc, values in found.items()}
 
 
@@ -95,7 +95,7 @@ def linux(file, folder):
     if not kept.exists():
         changed = folder / f"{file.stem}-tcp.toml"
         changed.write_text(over(file.read_text(), "tcp"))
-        kept.write_bytes(fullpipe("run", changed, "--backend", "tcp", "--json"))
+        kept.write_bytes(fullpipe("run", changed, "--stack", "linux", "--json"))
     return goodputs(kept.read_bytes())
 
 
@@ -123,7 +123,7 @@ def rows(keep):
         for file in worst(keep / folder, kinds, paths):
             printed = printed or (keep / folder / "printed").read_text()
             name = re.search(rf"{re.escape(file.name)} \([^)]*\): (.*)", printed)[1]
-            quic, noq = virtual(file, "sim", "quic", keep), virtual(file, "quic:noq", "quic", keep)
+            quic, noq = virtual(file, "sim", "quic", keep), virtual(file, "noq", "quic", keep)
             tcp, (kernel, late) = {}, ({}, False)
             if has_linux:
                 tcp, (kernel, late) = virtual(file, "sim", "tcp", keep), linux(file, keep)

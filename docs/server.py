@@ -38,7 +38,7 @@ def simulator():
 
 
 def kernel():
-    return rows(*run("server/kernel", options=("--backend", "tcp")))
+    return rows(*run("server/kernel", options=("--stack", "linux")))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ def at(run):
 def ack_jitter():
     yield "| ACKs late by up to | algorithm | Mbit/s | queue p50, p95 | max_bw, of 386.1 |"
     yield "|---|---|---|---|---|"
-    [report] = run("tcp-user/ack-jitter", options=("--backend", "tcp:user"))
+    [report] = run("tcp-user/ack-jitter", options=("--stack", "tcp"))
     for one in report["runs"]:
         variant, cc = at(one)
         m = one["metrics"]
@@ -29,7 +29,7 @@ def ack_jitter():
 
 
 def real_time():
-    [report] = run("tcp-user/real-time", options=("--backend", "tcp:user-tun"))
+    [report] = run("tcp-user/real-time", options=("--stack", "tcp", "--clock", "real"))
     runs = {at(one): one for one in report["runs"]}
     algorithms = list(dict.fromkeys(cc for _, cc in runs))
     yield f"| path | {' | '.join(algorithms)} |"

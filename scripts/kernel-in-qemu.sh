@@ -22,7 +22,7 @@
 set -euo pipefail
 
 # 25 s, so that the ProbeRTTs of both bbrs (one in 5 s, one in 10 s) have their share.
-compare='fullpipe compare --backend tcp --cc bbr3,linux:bbr,linux:cubic --rate 50mbit --rtt 20ms --duration 25s'
+compare='fullpipe compare --stack linux --cc bbr3,linux:bbr,linux:cubic --rate 50mbit --rtt 20ms --duration 25s'
 script=${1:-"fullpipe kernel load --pin
 fullpipe kernel status
 fullpipe kernel unload

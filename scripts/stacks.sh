@@ -18,25 +18,25 @@ compare() {
 }
 for path in "${paths[@]}"; do
     read -ra path <<<"$path"
-    for stack in "sim cubic" "quic noq:bbr3,noq:cubic" "quic:quinn quinn:bbr,quinn:cubic" "quic:s2n s2n:bbr,s2n:cubic"; do
-        read -r backend others <<<"$stack"
+    for stack in "sim virtual cubic" "noq real noq:bbr3,noq:cubic" "quinn real quinn:bbr,quinn:cubic" "s2n real s2n:bbr,s2n:cubic"; do
+        read -r stack clock others <<<"$stack"
         for seed in $(seq "$seeds"); do
-            compare --backend "$backend" --cc bbr3 "${path[@]}" --seed "$seed"
+            compare --stack "$stack" --clock "$clock" --cc bbr3 "${path[@]}" --seed "$seed"
         done
-        compare --backend "$backend" --cc "$others" "${path[@]}"
+        compare --stack "$stack" --clock "$clock" --cc "$others" "${path[@]}"
     done
 done
 
 python3 - "$dir"/*.json <<'PYTHON'
 import json, statistics, sys
 
-names = {"sim": "simulator", "quic": "noq", "quic:quinn": "quinn", "quic:s2n": "s2n-quic"}
+names = {"sim": "simulator", "noq": "noq", "quinn": "quinn", "s2n": "s2n-quic"}
 FIGURES = ["goodput_mbps", "rtt_ms.p50", "queue_ms.p95"]
 rows = {}
 for file in sys.argv[1:]:
     result = json.load(open(file))["scenarios"][0]
     for run in result["runs"]:
-        row = rows.setdefault((result["scenario"], run["flows"][0]["cc"], names[run["backend"]]), [])
+        row = rows.setdefault((result["scenario"], run["flows"][0]["cc"], names[run["stack"]]), [])
         late = not (run.get("emulator") or {}).get("trusted", True)
         row.append(([run["metrics"][figure] for figure in FIGURES], late))
 

@@ -2,7 +2,7 @@
 # README's tour: what happened to one flow, and why; a comparison; an experiment that is checked.
 set -eu
 fullpipe explain --rate 50mbit --rtt 80ms --buffer 4bdp
-fullpipe compare --backend sim --rate 50mbit --rtt 80ms --buffer 2bdp --loss 0.1% --duration 10s --json >compare.json
+fullpipe compare --stack sim --rate 50mbit --rtt 80ms --buffer 2bdp --loss 0.1% --duration 10s --json >compare.json
 cat >experiment.toml <<'TOML'
 cc = ["bbr3", "cubic"]
 duration = "20s"

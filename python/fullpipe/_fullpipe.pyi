@@ -30,7 +30,8 @@ ROWS: Final[int]
 class Plan:
     @staticmethod
     def load(
-        file: str | os.PathLike[str], *, backend: str = "sim", link: str | None = None, full: bool = False
+        file: str | os.PathLike[str], *, stack: str | None = None, clock: str | None = None,
+        link: str | None = None, full: bool = False
     ) -> Plan: ...
     @staticmethod
     def parse(
@@ -38,7 +39,8 @@ class Plan:
         *,
         name: str = "scenario",
         directory: str | os.PathLike[str] = ...,
-        backend: str = "sim",
+        stack: str | None = None,
+        clock: str | None = None,
         link: str | None = None,
         full: bool = False,
     ) -> Plan: ...
@@ -86,7 +88,8 @@ class Survey:
         seed: int = 1,
         seeds: int = 1,
         kinds: Sequence[str] = ...,
-        backend: str = "sim",
+        stack: str | None = None,
+        clock: str | None = None,
         link: str | None = None,
         jobs: int | None = None,
         max_memory: str = "2GB",

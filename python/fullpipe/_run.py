@@ -34,7 +34,8 @@ def _bar(show: bool, name: str, runs: int) -> Iterator[Callable[[int], None] | N
 def run(
     scenario: ScenarioLike,
     *,
-    backend: str = "sim",
+    stack: str | None = None,
+    clock: str | None = None,
     link: str | None = None,
     full: bool = False,
     jobs: int | None = None,
@@ -43,13 +44,15 @@ def run(
 ) -> Results:
     """Runs every point of a scenario, as ``fullpipe run`` does, and keeps all results in memory.
 
+    ``stack``, ``clock`` and ``link`` are those of the command's options, before what the scenario names.
+
     ``scenario`` is a file's path, a :class:`Scenario` or a mapping with a file's fields. ``jobs`` is the number of runs
     at a time in the simulator, by default one for each core. ``full`` takes the fields of the table ``full``.
 
     :raises ScenarioError: the scenario cannot be run; the exception has the file's line.
     :raises RunError: a run gave no result.
     """
-    plan = plan_of(scenario, backend=backend, link=link, full=full)
+    plan = plan_of(scenario, stack=stack, clock=clock, link=link, full=full)
     jobs = plan.check(jobs, max_memory, ROWS)
     with _bar(progress, plan.name, len(plan)) as tell:
         return Results._of(plan, plan.run(jobs=jobs, rows=ROWS, progress=tell))

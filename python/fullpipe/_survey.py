@@ -46,7 +46,8 @@ def survey(
     kinds: Sequence[str] = (),
     limit: float = 0.95,
     worst: int = 3,
-    backend: str = "sim",
+    stack: str | None = None,
+    clock: str | None = None,
     link: str | None = None,
     on: Literal["ray"] | None = None,
     address: str | None = None,
@@ -75,7 +76,8 @@ def survey(
         "seed": seed,
         "seeds": seeds,
         "kinds": tuple(kinds),
-        "backend": backend,
+        "stack": stack,
+        "clock": clock,
         "link": link,
         "max_memory": max_memory,
     }
@@ -89,7 +91,7 @@ def survey(
         else:
             results.complete(tell)
     # In real time a path takes up to 80 runs to become simpler.
-    shrink = backend in ("sim", "tcp:user")
+    shrink = clock != "real" and stack not in ("s2n", "linux")
     report: dict[str, Any] = json.loads(results.report(limit=limit, worst=worst, shrink=shrink))
     return report
 

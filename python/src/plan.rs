@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use fullpipe_lab::run::{SweepProgress, run_points_with, sweep_with};
 use fullpipe_lab::{BackendChoice, RunError, RunOptions, check_machine, run_point};
 use fullpipe_report::metrics::RunResult;
-use fullpipe_scenario::{Edition, LinkKind, units};
+use fullpipe_scenario::{Edition, LinkKind, Over, units};
 use pyo3::prelude::*;
 
 use crate::error::{of_argument, of_file, of_run, of_sweep};
@@ -30,52 +30,63 @@ pub(crate) fn parse<T: FromStr<Err: std::fmt::Display>>(name: &str, text: &str) 
     text.parse().map_err(|error| of_argument(name, error))
 }
 
-/// The backend and its link by their names.
-pub(crate) fn backend_and_link(
-    backend: &str,
+/// Stack, clock and link by their names.
+pub(crate) fn named(
+    stack: Option<&str>,
+    clock: Option<&str>,
     link: Option<&str>,
-) -> PyResult<(BackendChoice, Option<LinkKind>)> {
-    let backend: BackendChoice = parse("backend", backend)?;
-    let link = link.map(|link| parse("link", link)).transpose()?;
-    Ok((backend, backend.link(link).map_err(|why| of_argument("link", why))?))
+) -> PyResult<Over> {
+    Ok(Over {
+        stack: stack.map(|stack| parse("stack", stack)).transpose()?,
+        clock: clock.map(|clock| parse("clock", clock)).transpose()?,
+        link: link.map(|link| parse("link", link)).transpose()?,
+    })
+}
+
+/// The backend and its link.
+pub(crate) fn backend_and_link(over: Over) -> PyResult<(BackendChoice, Option<LinkKind>)> {
+    let backend = BackendChoice::of(over).map_err(|why| of_argument("clock", why))?;
+    Ok((backend, backend.link(over.link).map_err(|why| of_argument("link", why))?))
 }
 
 #[pymethods]
 impl Plan {
     /// Reads a file.
     #[staticmethod]
-    #[pyo3(signature = (file, *, backend = "sim", link = None, full = false))]
+    #[pyo3(signature = (file, *, stack = None, clock = None, link = None, full = false))]
     fn load(
         py: Python<'_>,
         file: PathBuf,
-        backend: &str,
+        stack: Option<&str>,
+        clock: Option<&str>,
         link: Option<&str>,
         full: bool,
     ) -> PyResult<Self> {
-        let (backend, link) = backend_and_link(backend, link)?;
-        let edition = Edition { full, backend: Some(backend.name()) };
+        let edition = Edition { full, over: named(stack, clock, link)? };
         let plan =
             py.detach(|| fullpipe_report::plan::Plan::load(&file, edition)).map_err(of_file)?;
+        let (backend, link) = backend_and_link(plan.over)?;
         let file = Some(file.display().to_string());
         Ok(Self { plan: plan.into(), file, backend, link })
     }
 
     /// Reads a text as a file would be; its traces are looked for in `directory`.
     #[staticmethod]
-    #[pyo3(signature = (text, *, name = "scenario", directory = PathBuf::new(), backend = "sim", link = None, full = false))]
+    #[pyo3(signature = (text, *, name = "scenario", directory = PathBuf::new(), stack = None, clock = None, link = None, full = false))]
     fn parse(
         py: Python<'_>,
         text: &str,
         name: &str,
         directory: PathBuf,
-        backend: &str,
+        stack: Option<&str>,
+        clock: Option<&str>,
         link: Option<&str>,
         full: bool,
     ) -> PyResult<Self> {
-        let (backend, link) = backend_and_link(backend, link)?;
-        let edition = Edition { full, backend: Some(backend.name()) };
+        let edition = Edition { full, over: named(stack, clock, link)? };
         let read = || fullpipe_report::plan::Plan::parse(text, name, name, &directory, edition);
         let plan = py.detach(read).map_err(of_file)?;
+        let (backend, link) = backend_and_link(plan.over)?;
         Ok(Self { plan: plan.into(), file: None, backend, link })
     }
 
@@ -177,6 +188,10 @@ impl Plan {
         jobs: usize,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Results> {
+        if self.backend != BackendChoice::SIM {
+            let why = "a sweep in Python runs in the simulator; leave it out, or call run";
+            return Err(of_argument("stack", why));
+        }
         let work = |shared: &Shared| {
             let tell = &mut |p: SweepProgress| shared.done.store(p.done, Ordering::Relaxed);
             let run = |i| self.run_one(i, &RunOptions::default(), shared);

@@ -17,7 +17,7 @@ use fullpipe_survey::worst::Wanted;
 use pyo3::prelude::*;
 
 use crate::error::{of_argument, of_output, of_run};
-use crate::plan::{backend_and_link, parse};
+use crate::plan::{backend_and_link, named, parse};
 use crate::wait::{Shared, wait};
 
 /// The paths of a survey, checked before anything runs.
@@ -31,7 +31,7 @@ pub(crate) struct Survey {
 #[pymethods]
 impl Survey {
     #[new]
-    #[pyo3(signature = (cc, *, against = Vec::new(), paths = 500, seed = 1, seeds = 1, kinds = Vec::new(), backend = "sim", link = None, jobs = None, max_memory = "2GB"))]
+    #[pyo3(signature = (cc, *, against = Vec::new(), paths = 500, seed = 1, seeds = 1, kinds = Vec::new(), stack = None, clock = None, link = None, jobs = None, max_memory = "2GB"))]
     #[allow(clippy::too_many_arguments, reason = "Python names them")]
     fn new(
         py: Python<'_>,
@@ -41,7 +41,8 @@ impl Survey {
         seed: u64,
         seeds: usize,
         kinds: Vec<String>,
-        backend: &str,
+        stack: Option<&str>,
+        clock: Option<&str>,
         link: Option<&str>,
         jobs: Option<usize>,
         max_memory: &str,
@@ -58,7 +59,7 @@ impl Survey {
             return Err(of_argument(name, "0; write 1 or more"));
         }
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        let (backend, link) = backend_and_link(backend, link)?;
+        let (backend, link) = backend_and_link(named(stack, clock, link)?)?;
         let options = Options {
             paths,
             seed,

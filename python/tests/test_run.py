@@ -120,7 +120,7 @@ def test_an_error_has_the_files_line(text, line, field, words, tmp_path, command
 
 
 def test_arguments_that_are_wrong_are_refused():
-    for arguments in ({"backend": "simm"}, {"link": "tun"}, {"jobs": 0}, {"max_memory": "1 elephant"}):
+    for arguments in ({"stack": "simm"}, {"stack": "sim", "clock": "real"}, {"link": "tun"}, {"jobs": 0}, {"max_memory": "1 elephant"}):
         with pytest.raises(fullpipe.ScenarioError) as raised:
             fullpipe.run(SHORT, **arguments)
         assert next(iter(arguments)) in str(raised.value), raised.value
@@ -182,6 +182,6 @@ def test_a_bar_that_raises_ends_a_run():
 
 
 def test_real_time_backends_run():
-    results = fullpipe.run({**SHORT, "path": {"rate": "10mbit", "rtt": "20ms", "buffer": "1bdp"}, "cc": "bbr3", "flow": [{}]}, backend="quic")
+    results = fullpipe.run({**SHORT, "path": {"rate": "10mbit", "rtt": "20ms", "buffer": "1bdp"}, "cc": "bbr3", "flow": [{}]}, stack="noq", clock="real")
     assert results.summary["goodput_mbps"][0].as_py() > 1
     assert json.loads(results.to_json())["scenarios"][0]["link"] == "udp"

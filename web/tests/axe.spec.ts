@@ -140,8 +140,8 @@ function unmet(...args: string[]): void {
 const REPORTS: Record<string, (dir: string, report: string) => void> = {
   run: (dir, report) => unmet("run", scenarioIn(dir), "--report", report),
   "run-crowd": (dir, report) => command("run", scenarioIn(dir, SCENARIO.replace("count = 2", "count = 8").replace("seed = [1, 2]", "").replace(/expect = .*\n/, "")), "--report", report),
-  "run-quic": (_, report) => command("run", "scenarios/quickstart.toml", "--backend", "quic:noq", "--repeat", "2", "--report", report),
-  compare: (_, report) => command("compare", "--backend", "sim", "--cc", "bbr3,cubic,bbr3x,bbr1,reno", "--duration", "3s", "--report", report),
+  "run-quic": (_, report) => command("run", "scenarios/quickstart.toml", "--stack", "noq", "--repeat", "2", "--report", report),
+  compare: (_, report) => command("compare", "--stack", "sim", "--cc", "bbr3,cubic,bbr3x,bbr1,reno", "--duration", "3s", "--report", report),
   sweep: (dir, report) => unmet("sweep", scenarioIn(dir), "--out", join(dir, "sweep"), "--report", report),
   judge: (_, report) => command("judge", "--pcap", "scenarios/captures/bbr3.pcap.gz", "--report", report),
   verdict: (dir, report) => {

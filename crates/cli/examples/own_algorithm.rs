@@ -1,7 +1,7 @@
 //! The command with an algorithm of your own, beside all that it has:
 //!
 //! ```text
-//! cargo run --release --example own_algorithm -- compare --backend sim --cc vegas,cubic
+//! cargo run --release --example own_algorithm -- compare --stack sim --cc vegas,cubic
 //! ```
 //!
 //! The algorithm is TCP Vegas (Brakmo and Peterson, 1995) with its slow start left out: it counts

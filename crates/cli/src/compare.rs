@@ -3,16 +3,17 @@
 use std::path::PathBuf;
 
 use fullpipe_cc::Duration;
+use fullpipe_lab::RunOptions;
 use fullpipe_lab::run::ROWS;
-use fullpipe_lab::{BackendChoice, RunOptions};
 use fullpipe_report::output::page;
 use fullpipe_report::plan::Options;
 use fullpipe_scenario::units;
-use fullpipe_scenario::{Cc, LinkKind};
+use fullpipe_scenario::{Cc, LinkKind, Stack};
 
 use crate::experiment::{Experiment, Memory, Outputs, check, perform};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::over_args::{OverArgs, choose_for};
 use crate::path_args::PathArgs;
 use crate::pictures::Pictures;
 use crate::say;
@@ -32,33 +33,16 @@ const TCP_CC: [&str; 2] = ["linux:bbr", "linux:cubic"];
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Backend of the flows: quic:noq (noq's real packets under a virtual clock), quic (the same in
-    /// real time, on a link inside this process), quic:quinn-virtual (quinn's under a virtual
-    /// clock), quic:quinn (the same in real time), quic:s2n (s2n-quic's), tcp (the kernel's,
-    /// between network namespaces; needs Linux and root), tcp:user-tun (this project's TCP there),
-    /// tcp:user (the same under a virtual clock) or sim (the simulator)
-    #[arg(
-        long,
-        short = 'b',
-        visible_alias = "over",
-        value_name = "BACKEND",
-        default_value = "quic:noq"
-    )]
-    backend: BackendChoice,
-    /// Link between the ends: udp (inside this process), tun (between two network namespaces;
-    /// needs Linux and root) or netem (the kernel's own, between two network namespaces; for
-    /// --backend tcp, needs root and a kernel that has it) [default: udp for quic, tun for tcp]
-    #[arg(long, value_name = "LINK")]
-    link: Option<LinkKind>,
+    #[command(flatten)]
+    over: OverArgs,
     /// The algorithms: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, prague, bbr1, cubic, reno,
-    /// fixed:RATE, and noq's own noq:bbr3, noq:cubic, noq:reno; over quic:quinn quinn's own
-    /// quinn:bbr, quinn:cubic, quinn:reno; over quic:s2n s2n-quic's own s2n:bbr, s2n:cubic; over
-    /// tcp bbr3 and bbr3x (as bbr3-linux and bbr3x-linux, loaded into the kernel for the run),
+    /// fixed:RATE; over noq its own noq:bbr3, noq:cubic, noq:reno, over quinn quinn:bbr,
+    /// quinn:cubic, quinn:reno, over s2n s2n:bbr, s2n:cubic; over linux bbr3 and bbr3x (as bbr3-linux and bbr3x-linux, loaded into the kernel for the run),
     /// cubic, reno and those that the kernel has, like linux:bbr, linux:cubic, linux:reno [default:
-    /// bbr3,cubic; over tcp linux:bbr,linux:cubic]
+    /// bbr3,cubic; over linux linux:bbr,linux:cubic]
     #[arg(long, short = 'c', value_name = "NAMES", value_delimiter = ',')]
     cc: Vec<Cc>,
-    /// Another sender beside them, over tcp: two programs, as a scenario file has them, 'NAME = {
+    /// Another sender beside them, over linux: two programs, as a scenario file has them, 'NAME = {
     /// server = "COMMAND", client = "COMMAND", sends = "server" }'; may be given several times
     #[arg(long, value_name = "NAME={...}", value_parser = parse_program)]
     program: Vec<(String, String)>,
@@ -91,17 +75,17 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   fullpipe compare
-  fullpipe compare --cc bbr3,noq:bbr3
-  fullpipe compare --backend sim --svg plots --series-csv series.csv
-  fullpipe compare --backend sim --scenario scenarios/quickstart.toml --cc bbr3x,reno
-  fullpipe compare --backend quic:quinn-virtual --cc bbr3,quinn:bbr,quinn:cubic
-  fullpipe compare --backend quic:quinn --cc bbr3,quinn:bbr,quinn:cubic
-  fullpipe compare --backend quic:s2n --cc bbr3,s2n:bbr,s2n:cubic
+  fullpipe compare --stack noq --cc bbr3,noq:bbr3
+  fullpipe compare --svg plots --series-csv series.csv
+  fullpipe compare --scenario scenarios/quickstart.toml --cc bbr3x,reno
+  fullpipe compare --stack quinn --cc bbr3,quinn:bbr,quinn:cubic
+  fullpipe compare --stack quinn --clock real --cc bbr3,quinn:bbr,quinn:cubic
+  fullpipe compare --stack s2n --cc bbr3,s2n:bbr,s2n:cubic
   fullpipe compare --trace drive.csv --rtt 50ms --up-rate 2mbit --queue codel
   fullpipe compare --rate 50mbit --rtt 80ms --buffer 2bdp --loss 0.1% --duration 20s
-  sudo fullpipe compare --backend tcp --cc bbr3,linux:bbr,linux:cubic
-  sudo fullpipe compare --backend tcp --cc linux:bbr --program 'mine = { server = \"my-server {port}\", client = \"my-client {server} {port}\", sends = \"server\" }'
-  fullpipe compare --backend sim --flows 4 --stagger 5s --duration 1min --json
+  sudo fullpipe compare --stack linux --cc bbr3,linux:bbr,linux:cubic
+  sudo fullpipe compare --stack linux --cc linux:bbr --program 'mine = { server = \"my-server {port}\", client = \"my-client {server} {port}\", sends = \"server\" }'
+  fullpipe compare --flows 4 --stagger 5s --duration 1min --json
 
 The options make a scenario like a file's: the JSON object is that of fullpipe run, and its field toml is a file
 that runs the same again.";
@@ -123,15 +107,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let shows_series = outputs.json || outputs.report.is_some() || outputs.pictures.is_any();
     outputs.rows = shows_series.then_some(ROWS);
-    let (link, _) = check(&experiments, args.backend, args.link, &outputs, 1, args.memory)?;
+    let (backend, link) = choose_for(&experiments)?;
+    let (link, _) = check(&experiments, backend, link, &outputs, 1, args.memory)?;
     // Behind the check, because bad input gets one line.
     if let Some(no_report) = no_report {
         say(&no_report);
     }
     for name in ["bbr3", "bbr3x"] {
-        if args.backend.name() == "tcp" && args.cc.iter().any(|cc| cc.to_string() == name) {
+        if backend.stack() == Stack::Linux && args.cc.iter().any(|cc| cc.to_string() == name) {
             say(&format!(
-                "over tcp {name} is {name}-linux, Linux's flavour: BPF, in the kernel for this run alone"
+                "over linux {name} is {name}-linux, Linux's flavour: BPF, in the kernel for this run alone"
             ));
         }
     }
@@ -142,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         );
     }
     let rows = outputs.rows;
-    let options = RunOptions { backend: args.backend, link, rows, ..RunOptions::default() };
+    let options = RunOptions { backend, link, rows, ..RunOptions::default() };
     perform(&experiments, &options, 1, &outputs, &stop)
 }
 
@@ -174,6 +159,7 @@ impl Args {
         let show = |text: Option<String>, usual: String| text.unwrap_or(usual);
         let own = self.path.over(Options {
             cc: self.algorithms(),
+            over: self.over.named(),
             programs: self.program.clone(),
             flows: self.flows.unwrap_or(usual.flows),
             stagger: show(self.stagger.map(units::show_duration), usual.stagger),
@@ -195,7 +181,7 @@ impl Args {
             return self.cc.clone();
         }
         let kernels = || TCP_CC.iter().filter_map(|name| name.parse().ok()).collect();
-        if self.backend.name() == "tcp" { kernels() } else { Options::default().cc }
+        if self.over.named().stack() == Stack::Linux { kernels() } else { Options::default().cc }
     }
 
     fn describes_a_path(&self) -> bool {
@@ -234,11 +220,11 @@ mod tests {
             "",
             "--json",
             "--cc bbr3,noq:bbr3",
-            "--over quic:quinn --cc quinn:bbr",
-            "--over quic:quinn-virtual --cc quinn:bbr",
-            "--over quic:s2n --cc s2n:bbr",
+            "--stack quinn --clock real --cc quinn:bbr",
+            "--stack quinn --cc quinn:bbr",
+            "--stack s2n --cc s2n:bbr",
             "--duration 3s --seed 7",
-            "--over sim",
+            "--stack sim",
         ] {
             let plan = options(line).plan().expect(line);
             let mut paths: Vec<_> = plan.grid.runs.iter().map(|r| r.at[0].1.as_str()).collect();
@@ -285,11 +271,11 @@ mod tests {
             let cc = options(line).cc;
             cc.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(names("--over sim"), ["bbr3", "cubic"]);
-        assert_eq!(names("--over tcp"), ["linux:bbr", "linux:cubic"]);
-        assert_eq!(names("--over tcp --cc linux:reno"), ["linux:reno"]);
-        assert_eq!(names("--over tcp --cc bbr3,linux:bbr"), ["bbr3", "linux:bbr"]);
-        assert_eq!(names("--over sim --cc bbr3"), ["bbr3"]);
+        assert_eq!(names("--stack sim"), ["bbr3", "cubic"]);
+        assert_eq!(names("--stack linux"), ["linux:bbr", "linux:cubic"]);
+        assert_eq!(names("--stack linux --cc linux:reno"), ["linux:reno"]);
+        assert_eq!(names("--stack linux --cc bbr3,linux:bbr"), ["bbr3", "linux:bbr"]);
+        assert_eq!(names("--stack sim --cc bbr3"), ["bbr3"]);
     }
 
     #[test]

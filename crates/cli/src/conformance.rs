@@ -27,20 +27,12 @@ pub(crate) struct Args {
     #[arg(value_name = "CASE", value_parser = find)]
     cases: Vec<&'static Case>,
     /// The algorithm: bbr3; bbr3x with its amendments; bbr-swift with a target of 4.29 s;
-    /// noq:bbr3, noq's own, over quic:noq; quinn:bbr, quinn's own of version 1, over
-    /// quic:quinn-virtual
+    /// noq:bbr3, noq's own, over noq; quinn:bbr, quinn's own of version 1, over quinn
     #[arg(long, value_name = "NAME", default_value = "bbr3", value_parser = subject)]
     cc: Subject,
-    /// The stack that carries it: sim; quic:noq or quic:quinn-virtual for both ends of that stack
-    /// under a virtual clock
-    #[arg(
-        long,
-        visible_alias = "over",
-        value_name = "NAME",
-        default_value = "sim",
-        value_parser = stack
-    )]
-    backend: Stack,
+    /// The stack that carries it, under a virtual clock: sim, noq or quinn
+    #[arg(long, short = 's', value_name = "STACK", default_value = "sim", value_parser = stack)]
+    stack: Stack,
     /// Print one JSON object and nothing else
     #[arg(long)]
     json: bool,
@@ -52,8 +44,8 @@ Examples:
   fullpipe conformance 3 startup_ends_on_a_plateau
   fullpipe conformance --cc bbr3x
   fullpipe conformance --cc bbr-swift
-  fullpipe conformance --backend quic:noq
-  fullpipe conformance --backend quic:noq --cc noq:bbr3
+  fullpipe conformance --stack noq
+  fullpipe conformance --stack noq --cc noq:bbr3
   fullpipe conformance --json";
 
 #[derive(Serialize)]
@@ -93,22 +85,19 @@ fn subject(name: &str) -> Result<Subject, String> {
 fn stack(name: &str) -> Result<Stack, String> {
     match name {
         "sim" => Ok(Stack::Sim),
-        "quic:noq" => Ok(Stack::Noq),
+        "noq" => Ok(Stack::Noq),
         #[cfg(feature = "quinn")]
-        "quic:quinn-virtual" => Ok(Stack::Quinn),
-        _ => {
-            Err("the cases run over sim, quic:noq and (with the feature quinn) quic:quinn-virtual"
-                .to_owned())
-        }
+        "quinn" => Ok(Stack::Quinn),
+        _ => Err("the cases run over sim, noq and (with the feature quinn) quinn".to_owned()),
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    if !args.cc.runs_over(args.backend) {
+    if !args.cc.runs_over(args.stack) {
         return Err(Failure::bad_input(match args.cc {
-            Subject::NoqBbr3 => "noq:bbr3 is in noq alone: write --backend quic:noq",
+            Subject::NoqBbr3 => "noq:bbr3 is in noq alone: write --stack noq",
             #[cfg(feature = "quinn")]
-            Subject::QuinnBbr => "quinn:bbr is in quinn alone: write --backend quic:quinn-virtual",
+            Subject::QuinnBbr => "quinn:bbr is in quinn alone: write --stack quinn",
             _ => {
                 "a real stack has no rules to switch off, which the cases of bbr3x and bbr-swift need: write --cc bbr3"
             }
@@ -118,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         if args.cases.is_empty() { CASES.iter().collect() } else { args.cases.clone() };
     let stop = Interrupt::install()?.flag();
     let mut written = Ok(());
-    let results = run_all(&cases, (args.cc, args.backend), &stop, |result| {
+    let results = run_all(&cases, (args.cc, args.stack), &stop, |result| {
         if !args.json && written.is_ok() {
             written = print(&line(result));
         }

@@ -36,10 +36,6 @@ pub(crate) struct Forms {
 /// Options of runs that are independent of what runs.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(crate) struct Work {
-    /// Link between the ends in real time: udp, tun or netem [default: udp for quic, tun for
-    /// tcp]
-    #[arg(long, value_name = "LINK")]
-    pub(crate) link: Option<LinkKind>,
     /// Runs at a time where time is virtual [default: as many as there are cores]
     #[arg(long, short = 'j', value_name = "N", value_parser = units::parse_count_above_0, allow_negative_numbers = true)]
     jobs: Option<NonZeroUsize>,

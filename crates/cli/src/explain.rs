@@ -7,23 +7,24 @@ use fullpipe_cc::Duration;
 use fullpipe_judge::capture::Choice;
 use fullpipe_lab::explain::{self, ExplainError, Story};
 use fullpipe_lab::run::ROWS;
-use fullpipe_lab::{BackendChoice, RunError, RunOptions, run_point};
+use fullpipe_lab::{RunError, RunOptions, run_point};
 use fullpipe_report::output::ScenarioReport;
 use fullpipe_report::plan::{Options, Plan};
 use fullpipe_scenario::units;
-use fullpipe_scenario::{Cc, Edition};
+use fullpipe_scenario::{Cc, Clock, Edition};
 
 use crate::failure::Failure;
 use crate::heartbeat::Heartbeat;
 use crate::interrupt::Interrupt;
 use crate::judge::file::File;
+use crate::over_args::{OverArgs, choose};
 use crate::path_args::{PATH_OPTIONS, PathArgs};
 use crate::pictures::Pictures;
 use crate::print;
 
 /// Tell in words what one flow does on a path, and why
 ///
-/// Runs it, in the simulator unless --backend names another one, and says when and why each state
+/// Runs it, in the simulator unless --stack names another one, and says when and why each state
 /// was entered and left, what the model believed and what was true of the path, and where bytes
 /// waited. The path is that of the options, or of a scenario file.
 ///
@@ -52,16 +53,8 @@ pub(crate) struct Args {
     /// where SSLKEYLOGFILE names one
     #[arg(long, value_name = "KEYLOG", requires = "pcap", conflicts_with = "qlog")]
     keys: Option<PathBuf>,
-    /// Backend of the flow: sim (the simulator), quic:noq, quic:quinn-virtual, tcp:user, or, for a
-    /// file, one in real time, as for `fullpipe run`
-    #[arg(
-        long,
-        short = 'b',
-        visible_alias = "over",
-        value_name = "BACKEND",
-        default_value = "sim"
-    )]
-    backend: BackendChoice,
+    #[command(flatten)]
+    over: OverArgs,
     /// The algorithm: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, prague, bbr1, cubic, reno or
     /// fixed:RATE
     #[arg(long, short = 'c', value_name = "NAME", default_value = "bbr3")]
@@ -79,8 +72,8 @@ pub(crate) struct Args {
 }
 
 /// The options of a run, which a capture has none of.
-const OF_RUNS: [&str; 8] =
-    ["file", "run", "backend", "cc", "duration", "scenario", "svg", "series_csv"];
+const OF_RUNS: [&str; 10] =
+    ["file", "run", "stack", "clock", "link", "cc", "duration", "scenario", "svg", "series_csv"];
 
 /// A flow as an option names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -143,13 +136,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         };
         return file.tell().map(drop);
     }
-    if args.pictures.is_any() && args.backend.is_realtime() {
-        let backend = args.backend;
-        return Err(Failure::bad_input(format!(
-            "--svg and --series-csv: in real time they would be of another run than the story; write \
-             fullpipe run FILE.toml --backend {backend} with them"
-        )));
-    }
     let interrupt = Interrupt::install()?;
     let stop = interrupt.flag();
     let at_work = Heartbeat::start("explain".to_owned());
@@ -158,11 +144,20 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         None => {
             check_without_file(args).map_err(Failure::BadInput)?;
             let plan = options(args)?.plan().map_err(Failure::BadInput)?;
+            let (backend, _) = choose(plan.over)?;
             let of_option = |error| Failure::BadInput(Options::of_option(error));
-            args.backend.check_plan(&plan, "options").map_err(of_option)?;
+            backend.check_plan(&plan, "options").map_err(of_option)?;
             plan
         }
     };
+    let (backend, _) = choose(plan.over)?;
+    if args.pictures.is_any() && backend.is_realtime() {
+        return Err(Failure::bad_input(format!(
+            "--svg and --series-csv: in real time they would be of another run than the story; write \
+             fullpipe run FILE.toml {} with them",
+            backend.options()
+        )));
+    }
     args.pictures.check()?;
     let (story, run) = match (&args.file, &args.path.scenario) {
         (Some(file), _) => {
@@ -170,7 +165,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         (None, Some(file)) => of_plan(args, file, &plan, 0, &stop)?,
         (None, None) => {
-            let story = explain::tell(&plan, 0, 0, args.backend, &stop);
+            let story = explain::tell(&plan, 0, 0, choose(plan.over)?, &stop);
             (story.map_err(|error| of_story("", error))?, 0)
         }
     };
@@ -201,8 +196,8 @@ fn check_without_file(args: &Args) -> Result<(), String> {
         ));
     }
     let option = match args {
-        Args { backend, .. } if backend.is_realtime() => {
-            let option = format!("--backend {backend}");
+        Args { over, .. } if over.named().clock() == Clock::Real => {
+            let option = over.named().options();
             return Err(format!(
                 "{option} needs a scenario file: fullpipe explain FILE.toml {option}"
             ));
@@ -215,7 +210,11 @@ fn check_without_file(args: &Args) -> Result<(), String> {
 }
 
 fn options(args: &Args) -> Result<Options, Failure> {
-    let own = args.path.over(Options { cc: vec![args.cc], ..Options::default() })?;
+    let own = args.path.over(Options {
+        cc: vec![args.cc],
+        over: args.over.named(),
+        ..Options::default()
+    })?;
     let of_file = own.network.as_ref().and_then(|network| network.duration.clone());
     let duration = args.duration.map(units::show_duration).or(of_file);
     Ok(Options { duration: duration.unwrap_or(own.duration), ..own })
@@ -223,7 +222,8 @@ fn options(args: &Args) -> Result<Options, Failure> {
 
 /// Plots and series of the run that was told of: with a virtual clock it is the same once more.
 fn draw(args: &Args, plan: &Plan, run: usize, stop: &AtomicBool) -> Result<(), Failure> {
-    let options = RunOptions { backend: args.backend, rows: Some(ROWS), ..RunOptions::default() };
+    let (backend, link) = choose(plan.over)?;
+    let options = RunOptions { backend, link, rows: Some(ROWS), ..RunOptions::default() };
     let result =
         run_point(plan, run, &options, stop, &mut |_| ()).map_err(|error| match error {
             RunError::StoppedEarly => {
@@ -237,10 +237,10 @@ fn draw(args: &Args, plan: &Plan, run: usize, stop: &AtomicBool) -> Result<(), F
 }
 
 fn plan_of_file(args: &Args, file: &Path) -> Result<Plan, Failure> {
-    let edition = Edition { backend: Some(args.backend.name()), ..Edition::default() };
+    let edition = Edition { over: args.over.named(), ..Edition::default() };
     let plan = Plan::load(file, edition).map_err(Failure::bad_input)?;
     let name = file.display().to_string();
-    args.backend.check_plan(&plan, &name).map_err(Failure::bad_input)?;
+    choose(plan.over)?.0.check_plan(&plan, &name).map_err(Failure::bad_input)?;
     Ok(plan)
 }
 
@@ -254,7 +254,7 @@ fn of_plan(
     stop: &AtomicBool,
 ) -> Result<(Story, usize), Failure> {
     let run = run_of(args, file, plan)?;
-    let story = explain::tell(plan, run, flow, args.backend, stop);
+    let story = explain::tell(plan, run, flow, choose(plan.over)?, stop);
     let story = story.map_err(|error| of_story(&format!("{}: ", file.display()), error))?;
     Ok((story, run))
 }

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::heartbeat::PATIENCE;
 use crate::interrupt::Interrupt;
+use crate::over_args::OverArgs;
 use crate::{print, say};
 
 /// Reproduce the figures of the papers, and say of each whether it was seen
@@ -27,16 +28,8 @@ pub(crate) struct Args {
     /// Run all figures
     #[arg(long)]
     all: bool,
-    /// Backend of the flows: sim (a virtual clock), or quic (real packets on a link inside this
-    /// process, in real time, one run after the other; some figures, for shorter than published)
-    #[arg(
-        long,
-        short = 'b',
-        visible_alias = "over",
-        value_name = "BACKEND",
-        default_value = "sim"
-    )]
-    backend: BackendChoice,
+    #[command(flatten)]
+    over: OverArgs,
     /// Run the longest tables at their published length too
     #[arg(long)]
     full: bool,
@@ -76,7 +69,7 @@ struct ListedFigure {
     name: &'static str,
     title: &'static str,
     source: &'static str,
-    over_quic: bool,
+    over_noq: bool,
 }
 
 fn find(name: &str) -> Result<&'static Figure, String> {
@@ -88,7 +81,13 @@ fn find(name: &str) -> Result<&'static Figure, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let figures = chosen(args)?;
+    let (backend, link) = args.over.choose()?;
+    if let Some(link) = link {
+        return Err(Failure::bad_input(format!(
+            "--link {link}: figures in real time run over their stack's usual link; leave it out"
+        )));
+    }
+    let figures = chosen(args, backend)?;
     if figures.is_empty() {
         return if args.json {
             print_json(&List { figures: FIGURES.iter().map(entry).collect() })
@@ -111,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut written = Ok(());
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let mut spoken = Instant::now();
-    let results = run_all(&figures, args.backend, args.full, jobs, &stop, |news| match news {
+    let results = run_all(&figures, backend, args.full, jobs, &stop, |news| match news {
         News::Figure(result) if !args.json && written.is_ok() => {
             written = print(&line(result));
             spoken = Instant::now();
@@ -126,7 +125,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     written?;
     let interrupted = results.len() < figures.len();
     if let Some(dir) = args.out.as_ref().filter(|_| !results.is_empty()) {
-        page::write(dir, &results, args.backend).map_err(Failure::run)?;
+        page::write(dir, &results, backend).map_err(Failure::run)?;
         say(&format!("page: {}", dir.join(page::FILE).display()));
     }
     if let Some(dir) = args.svg.as_ref().filter(|_| !results.is_empty()) {
@@ -153,8 +152,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// The figures that were asked for, which the backend can run; with --all, all that it can.
-fn chosen(args: &Args) -> Result<Vec<&'static Figure>, Failure> {
-    let backend = args.backend;
+fn chosen(args: &Args, backend: BackendChoice) -> Result<Vec<&'static Figure>, Failure> {
     let all = || FIGURES.iter().filter(move |f| f.runs_over(backend));
     if args.all {
         return Ok(all().collect());
@@ -176,13 +174,16 @@ fn print_json(object: &impl Serialize) -> Result<(), Failure> {
 
 fn entry(figure: &Figure) -> ListedFigure {
     let Figure { name, title, source, .. } = *figure;
-    ListedFigure { name, title, source, over_quic: figure.runs_over(BackendChoice::QUIC) }
+    ListedFigure { name, title, source, over_noq: figure.runs_over(BackendChoice::NOQ_REAL) }
 }
 
 fn list() -> String {
-    let quic = |f: &Figure| if f.runs_over(BackendChoice::QUIC) { "; over quic too" } else { "" };
+    let real = |f: &Figure| match f.runs_over(BackendChoice::NOQ_REAL) {
+        true => "; over noq in real time too",
+        false => "",
+    };
     let each =
-        FIGURES.iter().map(|f| format!("{:<12} {} ({}{})\n", f.name, f.title, f.source, quic(f)));
+        FIGURES.iter().map(|f| format!("{:<12} {} ({}{})\n", f.name, f.title, f.source, real(f)));
     let list: String = each.collect();
     format!("{list}fullpipe figures NAME... runs some of them, --all all\n")
 }

@@ -25,6 +25,7 @@ mod link;
 mod live;
 mod log;
 mod man;
+mod over_args;
 mod path_args;
 mod peers;
 mod perf;
@@ -46,7 +47,6 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use fullpipe_cc::CustomAlgorithm;
-use fullpipe_lab::backend::UnknownBackend;
 use fullpipe_scenario::shortened;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
@@ -212,12 +212,6 @@ fn answer_usage(error: &clap::Error) -> ExitCode {
         // Nobody is left to be told that the terminal is gone.
         let _ = error.print();
         return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
-    }
-    if let Some(UnknownBackend::NotBuilt(part)) =
-        std::error::Error::source(error).and_then(|source| source.downcast_ref())
-    {
-        say(&format!("error: {part}"));
-        return ExitCode::from(2);
     }
     let text = error.render().to_string();
     let problem = text.split("\n\n").next().unwrap_or(&text);

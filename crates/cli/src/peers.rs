@@ -12,15 +12,16 @@ use fullpipe_judge::peers::{
     self, Chosen, Installed, Missing, NotInstalled, PathOfPeers, PathPreset, PeerRun, PeersOptions,
     PeersReport, SenderRuns,
 };
-use fullpipe_lab::{BackendChoice, RunError, RunOptions, check_machine};
+use fullpipe_lab::{RunError, RunOptions, check_machine};
 use fullpipe_report::output::{SCHEMA_VERSION, page, table};
 use fullpipe_report::plan::Plan;
-use fullpipe_scenario::units;
+use fullpipe_scenario::{Over, Stack, units};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::judge::QuickJudge;
 use crate::live::Live;
+use crate::over_args::choose;
 use crate::path_args::PathArgs;
 use crate::{print, say};
 
@@ -321,7 +322,7 @@ impl Run {
         if let Some(report) = &self.report {
             page::check_replaceable(report).map_err(Failure::bad_input)?;
         }
-        let backend: BackendChoice = "tcp".parse().map_err(Failure::bad_input)?;
+        let (backend, _) = choose(Over::of(Stack::Linux))?;
         let recipe = &peers::recipes()[0];
         for path in paths {
             let plan = peers::plan_of(recipe, &recipe.cc[0], path, 1, options);

@@ -14,6 +14,7 @@ use fullpipe_scenario::{MAX_FILE_BYTES, read_text};
 use crate::experiment::{Experiment, Forms, Outputs, Work, check, perform};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::over_args::{OverArgs, choose_for};
 use crate::pictures::Pictures;
 
 /// More runs than these are a sweep's work.
@@ -30,19 +31,8 @@ pub(crate) struct Args {
     /// The scenario files; - is standard input
     #[arg(value_name = "FILE.toml", required = true)]
     files: Vec<PathBuf>,
-    /// Backend of the flows: sim (the simulator), quic:noq (noq's real packets under a virtual
-    /// clock), quic (the same in real time, on a link inside this process), quic:quinn-virtual
-    /// (quinn's under a virtual clock), quic:quinn, quic:s2n, tcp (the kernel's, between network
-    /// namespaces; needs Linux and root), tcp:user-tun (this project's TCP there) or tcp:user (the
-    /// same under a virtual clock)
-    #[arg(
-        long,
-        short = 'b',
-        visible_alias = "over",
-        value_name = "BACKEND",
-        default_value = "sim"
-    )]
-    backend: BackendChoice,
+    #[command(flatten)]
+    over: OverArgs,
     /// Take the fields of a file's table `full` in place of the shorter ones
     #[arg(long)]
     full: bool,
@@ -87,9 +77,9 @@ Examples:
   fullpipe run scenarios/fairness.toml --out results
   fullpipe run scenarios/fairness.toml --svg plots --series-csv series.csv
   fullpipe run scenarios/fairness.toml --qlog qlogs
-  fullpipe run scenarios/quickstart.toml --backend quic --report page.html
-  fullpipe run scenarios/quickstart.toml --backend quic --repeat 5 --json > before.json
-  fullpipe run scenarios/quickstart.toml --backend quic --repeat 5 --baseline before.json
+  fullpipe run scenarios/quickstart.toml --stack noq --report page.html
+  fullpipe run scenarios/quickstart.toml --stack noq --clock real --repeat 5 --json > before.json
+  fullpipe run scenarios/quickstart.toml --stack noq --clock real --repeat 5 --baseline before.json
 
 Exit status: 0 all expectations met but known failures, 1 one was not, 2 a file is wrong (one line says where).";
 
@@ -99,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             part.check().map_err(Failure::bad_input)?;
         }
     }
-    let edition = Edition { full: args.full, backend: Some(args.backend.name()) };
+    let edition = Edition { full: args.full, over: args.over.named() };
     let load = |file: &PathBuf| {
         let plan = load(file, edition)?;
         Ok(Experiment { plan, file: Some(file.display().to_string()) })
@@ -125,18 +115,18 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         rows: args.shows_series().then_some(ROWS),
         ..Outputs::default()
     };
-    let repeat = repeat(args, &experiments)?;
+    let (backend, link) = choose_for(&experiments)?;
+    let repeat = repeat(args, &experiments, backend)?;
     outputs.repeat = repeat;
     outputs.same_seed = args.same_seed;
-    outputs.baselines = baselines(args, &experiments)?;
-    let Work { link, memory, .. } = args.work;
-    let jobs = args.work.jobs();
-    let (link, jobs) = check(&experiments, args.backend, link, &outputs, jobs, memory)?;
+    outputs.baselines = baselines(args, &experiments, backend)?;
+    let (jobs, memory) = (args.work.jobs(), args.work.memory);
+    let (link, jobs) = check(&experiments, backend, link, &outputs, jobs, memory)?;
     let qlog = qlog_dir(args, &experiments)?;
     outputs.tables = out_dirs(args, &experiments)?;
     let stop = Interrupt::install()?.flag();
     let options = RunOptions {
-        backend: args.backend,
+        backend,
         link,
         rows: outputs.rows,
         qlog: qlog.as_ref(),
@@ -200,12 +190,15 @@ fn names(args: &Args, experiments: &[Experiment], option: &str) -> Result<Vec<St
 }
 
 /// So many runs of each point.
-fn repeat(args: &Args, experiments: &[Experiment]) -> Result<usize, Failure> {
+fn repeat(
+    args: &Args,
+    experiments: &[Experiment],
+    backend: BackendChoice,
+) -> Result<usize, Failure> {
     let Some(repeat) = args.repeat.map(NonZeroUsize::get) else { return Ok(1) };
-    if args.same_seed && !args.backend.is_realtime() {
+    if args.same_seed && !backend.is_realtime() {
         return Err(Failure::bad_input(format!(
-            "--same-seed: every run of a seed is the same over {}; leave it out",
-            args.backend
+            "--same-seed: every run of a seed is the same over {backend}; leave it out"
         )));
     }
     if args.qlog.is_some() {
@@ -223,17 +216,19 @@ fn repeat(args: &Args, experiments: &[Experiment]) -> Result<usize, Failure> {
 }
 
 /// The runs of before of each experiment; none without a baseline.
-fn baselines(args: &Args, experiments: &[Experiment]) -> Result<Vec<Vec<RunResult>>, Failure> {
+fn baselines(
+    args: &Args,
+    experiments: &[Experiment],
+    backend: BackendChoice,
+) -> Result<Vec<Vec<RunResult>>, Failure> {
     let Some(path) = &args.baseline else { return Ok(Vec::new()) };
     let wrong = |e: &dyn std::fmt::Display| {
         Failure::bad_input(format!("--baseline {}: {e}", path.display()))
     };
     let text = std::fs::read_to_string(path).map_err(|e| wrong(&e))?;
     let reports = Reports::parse(&text).map_err(|e| wrong(&e))?;
-    let (backend, is_realtime) = (args.backend.name(), args.backend.is_realtime());
-    let of = |e: &Experiment| {
-        reports.baseline_of(&e.plan, backend, is_realtime).map(<[RunResult]>::to_vec)
-    };
+    let over = (backend.stack(), backend.clock());
+    let of = |e: &Experiment| reports.baseline_of(&e.plan, over).map(<[RunResult]>::to_vec);
     experiments.iter().map(of).collect::<Result<_, _>>().map_err(|e| wrong(&e))
 }
 

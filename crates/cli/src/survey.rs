@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use fullpipe_lab::run::{Journal, JournalError};
-use fullpipe_lab::{BackendChoice, run_point};
+use fullpipe_lab::run_point;
 use fullpipe_report::output::page::check_replaceable;
 use fullpipe_report::plan::Plan;
-use fullpipe_scenario::{Cc, units};
+use fullpipe_scenario::{Cc, Clock, units};
 use fullpipe_survey::baseline::Baseline;
 use fullpipe_survey::report::{self, Asked, PAGE, Report};
 use fullpipe_survey::results::Results;
@@ -23,6 +23,7 @@ use crate::experiment::Work;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::live::Live;
+use crate::over_args::OverArgs;
 use crate::{print, say};
 
 /// The directory of the results without --out.
@@ -92,17 +93,8 @@ pub(crate) struct Args {
     /// fullpipe-survey, where those of another survey are replaced]
     #[arg(long, short = 'o', value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Backend of the flows: sim (the simulator), quic:noq, quic:quinn-virtual, tcp:user, or, in
-    /// real time, quic, quic:quinn, quic:s2n, tcp, tcp:user-tun. Paths that need what the backend
-    /// does not have are left out
-    #[arg(
-        long,
-        short = 'b',
-        visible_alias = "over",
-        value_name = "BACKEND",
-        default_value = "sim"
-    )]
-    backend: BackendChoice,
+    #[command(flatten)]
+    over: OverArgs,
     #[command(flatten)]
     work: Work,
 }
@@ -114,7 +106,7 @@ Examples:
   fullpipe survey --cc bbr3x --against bbr3,cubic --fail-below 0.85
   fullpipe survey --cc bbr3x,bbr3,bbr3 --against bbr3 --seeds 5
   fullpipe survey --paths 2000 --out results && fullpipe survey --paths 2000 --out after --baseline results/survey.json
-  sudo fullpipe survey --backend tcp --paths 20 --cc linux:bbr --against linux:cubic
+  sudo fullpipe survey --stack linux --paths 20 --cc linux:bbr --against linux:cubic
 
 Exit status: 0 done, 1 a goodput below --fail-below, worse than the baseline, or a run failed, 2 bad input, 130 interrupted.";
 
@@ -133,7 +125,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let (count, all) = (survey.skipped.len(), args.paths);
         say(&format!(
             "{count} of {all} paths are left out, as they cannot be run over {}; the first is path {}: {}",
-            args.backend, first.path, first.reason
+            survey.options.backend, first.path, first.reason
         ));
     }
     let options = survey.options.run_options();
@@ -208,14 +200,15 @@ impl Args {
             let name = &self.program[i].0;
             return Err(Failure::bad_input(format!("--program: '{name}' is named twice")));
         }
+        let (backend, link) = self.over.choose()?;
         Ok(Options {
             paths: self.paths.get() as u64,
             seed: self.seed,
             seeds: self.seeds,
             kinds: self.kind.clone(),
             senders: Senders { names, programs: self.program.clone() },
-            backend: self.backend,
-            link: self.backend.link(self.work.link).map_err(Failure::bad_input)?,
+            backend,
+            link: backend.link(link).map_err(Failure::bad_input)?,
             jobs: self.work.jobs(),
             max_memory: self.work.memory.max_memory,
         })
@@ -245,7 +238,7 @@ impl Args {
             against: self.against(),
             wanted: Wanted {
                 count: self.shrink.unwrap_or(WORST),
-                shrink: self.shrink.is_some() || !self.backend.is_realtime(),
+                shrink: self.shrink.is_some() || self.over.named().clock() == Clock::Virtual,
                 limit: self.limit,
             },
         }
@@ -253,10 +246,10 @@ impl Args {
 
     fn baseline(&self) -> Result<Option<Baseline>, Failure> {
         let Some(path) = &self.baseline else { return Ok(None) };
-        if self.backend.is_realtime() {
+        let (backend, _) = self.over.choose()?;
+        if backend.is_realtime() {
             return Err(Failure::bad_input(format!(
-                "--baseline: over {} no two runs are the same; write --backend sim",
-                self.backend
+                "--baseline: over {backend} no two runs are the same; write --stack sim"
             )));
         }
         let of_option = |error| Failure::bad_input(format!("--baseline {error}"));

@@ -4,8 +4,8 @@ use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use fullpipe_lab::RunOptions;
 use fullpipe_lab::run::{self, SweepError, SweepProgress};
-use fullpipe_lab::{BackendChoice, RunOptions};
 use fullpipe_report::output::{self, Reports, ScenarioReport, table};
 use fullpipe_report::{Part, plan::Plan};
 use fullpipe_scenario::Edition;
@@ -16,6 +16,7 @@ use crate::experiment::{Experiment, Forms, Outputs, Work, answer, check, write_p
 use crate::failure::Failure;
 use crate::heartbeat::PATIENCE;
 use crate::interrupt::Interrupt;
+use crate::over_args::{OverArgs, choose_for};
 use crate::run::load;
 use crate::width::in_columns;
 use crate::{print, say};
@@ -36,15 +37,8 @@ pub(crate) struct Args {
     /// The scenario file
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
-    /// Backend of the flows, as in fullpipe run; in real time one run goes on at a time
-    #[arg(
-        long,
-        short = 'b',
-        visible_alias = "over",
-        value_name = "BACKEND",
-        default_value = "sim"
-    )]
-    backend: BackendChoice,
+    #[command(flatten)]
+    over: OverArgs,
     /// The directory for the results; one that holds a part of them is completed
     #[arg(long, short = 'o', value_name = "DIR")]
     out: PathBuf,
@@ -57,12 +51,12 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   fullpipe sweep scenarios/buffers.toml --out buffers
-  fullpipe sweep scenarios/buffers.toml --out noq --backend quic:noq --report noq.html
+  fullpipe sweep scenarios/buffers.toml --out noq --stack noq --report noq.html
   python3 -c 'import pandas; print(pandas.read_parquet(\"buffers/summary.parquet\"))'";
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Part::Parquet.check().map_err(Failure::bad_input)?;
-    let edition = Edition { backend: Some(args.backend.name()), ..Edition::default() };
+    let edition = Edition { over: args.over.named(), ..Edition::default() };
     let file = Some(args.file.display().to_string());
     let experiment = [Experiment { plan: load(&args.file, edition)?, file }];
     let outputs = Outputs {
@@ -71,12 +65,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         report: args.forms.report.clone(),
         ..Outputs::default()
     };
-    let jobs = if args.backend.is_realtime() { 1 } else { args.work.jobs() };
-    let Work { link, memory, .. } = args.work;
-    let (link, jobs) = check(&experiment, args.backend, link, &outputs, jobs, memory)?;
+    let (backend, link) = choose_for(&experiment)?;
+    let jobs = if backend.is_realtime() { 1 } else { args.work.jobs() };
+    let (link, jobs) = check(&experiment, backend, link, &outputs, jobs, args.work.memory)?;
     let [Experiment { plan, file }] = &experiment;
     let stop = Interrupt::install()?.flag();
-    let options = RunOptions { backend: args.backend, link, ..RunOptions::default() };
+    let options = RunOptions { backend, link, ..RunOptions::default() };
     let mut display = Display::start(plan);
     let swept = run::sweep(plan, &args.out, &options, jobs, &stop, &mut |p| display.show(p));
     display.end();

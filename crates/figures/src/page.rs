@@ -98,7 +98,7 @@ fn section(page: &mut String, r: &FigureResult, backend: BackendChoice) -> Resul
         rows(page, r.name, table);
     }
     let again = match backend.is_realtime() {
-        true => format!(" --backend {backend}"),
+        true => format!(" {}", backend.options()),
         false => String::new(),
     };
     let shorter = r.shortened.as_ref().map_or_else(String::new, |s| format!(" Shortened: {s}."));

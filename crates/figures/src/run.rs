@@ -12,7 +12,7 @@ use fullpipe_lab::run::{RunOptions, each, run_point};
 use fullpipe_report::metrics::RunResult;
 use fullpipe_report::observe::EmulatorRecord;
 use fullpipe_report::plan::Plan;
-use fullpipe_scenario::{Edition, FileError, backends_with_tables};
+use fullpipe_scenario::{Edition, FileError, stacks_with_tables};
 
 /// A point of one of the files of a figure.
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ impl Figure {
     /// True if it runs there: in the simulator always, elsewhere where its files say what of it
     /// does.
     pub fn runs_over(&self, backend: BackendChoice) -> bool {
-        let says = |text| backends_with_tables(text).contains(&backend.name());
+        let says = |text| stacks_with_tables(text).contains(&backend.stack());
         !backend.is_realtime() || self.files.iter().all(|file| says(file.text))
     }
 
@@ -138,7 +138,7 @@ pub fn run_all(
     stop: &AtomicBool,
     mut tell: impl FnMut(News<'_>),
 ) -> Result<Vec<FigureResult>, FileError> {
-    let edition = Edition { full, backend: Some(backend.name()) };
+    let edition = Edition { full, over: backend.over() };
     let plans = figures.iter().map(|f| f.plans(edition)).collect::<Result<Vec<_>, _>>()?;
     let files = figures.iter().flat_map(|f| f.files);
     for (plan, file) in plans.iter().flatten().zip(files) {

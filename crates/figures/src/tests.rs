@@ -2,7 +2,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 use fullpipe_lab::backend::BackendChoice;
-use fullpipe_scenario::Edition;
+use fullpipe_scenario::{Edition, Over, Stack};
 
 fn figure(name: &str) -> &'static Figure {
     FIGURES.iter().find(|f| f.name == name).expect(name)
@@ -61,9 +61,10 @@ fn what_is_not_seen_is_told_first() {
 
 #[test]
 fn every_figure_can_be_built_in_every_edition_and_expects_something() {
-    for (full, backend) in [(false, None), (true, None), (false, Some("quic"))] {
+    let real = Over::in_real_time(Stack::Noq);
+    for (full, over) in [(false, Over::default()), (true, Over::default()), (false, real)] {
         for figure in &FIGURES {
-            let plans = figure.plans(Edition { full, backend });
+            let plans = figure.plans(Edition { full, over });
             let plans = plans.unwrap_or_else(|e| panic!("{e}"));
             assert!(!plans.is_empty(), "{}", figure.name);
             for plan in plans {
@@ -144,9 +145,9 @@ fn the_page_is_complete_and_needs_nothing_beside_it() {
 
 #[test]
 fn what_runs_over_quic_says_what_it_leaves_out() {
-    let over = Edition { backend: Some("quic"), ..Edition::default() };
+    let over = Edition { over: Over::in_real_time(Stack::Noq), ..Edition::default() };
     let figures: Vec<&Figure> =
-        FIGURES.iter().filter(|f| f.runs_over(BackendChoice::QUIC)).collect();
+        FIGURES.iter().filter(|f| f.runs_over(BackendChoice::NOQ_REAL)).collect();
     let names: Vec<&str> = figures.iter().map(|f| f.name).collect();
     for name in ["fig3", "fig4", "fig5", "fig8", "smoltcp", "goodput"] {
         assert!(names.contains(&name), "{name} of {names:?}");
@@ -154,7 +155,7 @@ fn what_runs_over_quic_says_what_it_leaves_out() {
     // Stopped before the first run: what is left is that every file can run.
     let stop = AtomicBool::new(true);
     assert_eq!(
-        run_all(&figures, BackendChoice::QUIC, false, 2, &stop, |_| ()).expect("sound files"),
+        run_all(&figures, BackendChoice::NOQ_REAL, false, 2, &stop, |_| ()).expect("sound files"),
         []
     );
     let shorter = |name: &str| {

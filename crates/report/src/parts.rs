@@ -3,9 +3,9 @@
 /// A part that a cargo feature stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// The backends quic:quinn and quic:quinn-virtual.
+    /// The stack quinn.
     Quinn,
-    /// The backend quic:s2n.
+    /// The stack s2n.
     S2n,
     /// Tables as Parquet files.
     Parquet,
@@ -34,8 +34,8 @@ impl Part {
 
     fn name(self) -> &'static str {
         match self {
-            Self::Quinn => "backend quic:quinn",
-            Self::S2n => "backend quic:s2n",
+            Self::Quinn => "stack quinn",
+            Self::S2n => "stack s2n",
             Self::Parquet => "feature parquet",
             Self::Qlog => "feature qlog",
         }
@@ -60,8 +60,8 @@ mod tests {
     #[test]
     fn what_is_not_in_this_build_is_one_line_with_the_way_to_build_it() {
         for (part, says) in [
-            (Part::Quinn, "this build has no backend quic:quinn: build it with all of them, "),
-            (Part::S2n, "this build has no backend quic:s2n: build it with all of them, "),
+            (Part::Quinn, "this build has no stack quinn: build it with all of them, "),
+            (Part::S2n, "this build has no stack s2n: build it with all of them, "),
             (Part::Parquet, "this build has no feature parquet: build it with all of them, "),
             (Part::Qlog, "this build has no feature qlog: build it with all of them, "),
         ] {

@@ -104,7 +104,7 @@ pub enum UnknownCc {
     Rate(crate::units::ParseError),
     /// Not one of this program's.
     #[error(
-        "{0}; over quic:quinn quinn's own quinn:bbr, quinn:cubic, quinn:reno; over quic:s2n s2n-quic's own s2n:bbr, \
+        "{0}; over quinn its own quinn:bbr, quinn:cubic, quinn:reno; over s2n its own s2n:bbr, \
          s2n:cubic; fixed:RATE; over tcp the kernel's: linux:bbr, linux:cubic, linux:reno{meant}",
         meant = did_you_mean(&.0.0, names())
     )]

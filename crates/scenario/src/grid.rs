@@ -5,6 +5,7 @@
 //! before the first of them runs.
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 
 use fullpipe_cc::Algorithm;
@@ -20,17 +21,18 @@ use super::input::{MAX_FILE_BYTES, Traces, read_text};
 use super::tree::{self, GridAxis};
 use super::unused::Settings;
 use super::{MAX_NAME, MAX_RUNS, schema};
+use crate::over::{Clock, Over, Stack};
 use crate::suggest::{did_you_mean, nearest};
 use crate::units::Buffer;
 
-/// The choice among fields that a file has twice: for other lengths and other backends.
+/// The options that choose among fields that a file has twice, for other lengths and other stacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Edition {
     /// Those of its table `full`: the published length.
     pub full: bool,
-    /// Those of the backend's table: of `quic` that is `over_quic`. `None` is the simulator, which
-    /// has none.
-    pub backend: Option<&'static str>,
+    /// Stack, clock and link, before those of the file. In real time, the table of the stack
+    /// counts: of noq that is `over_noq`.
+    pub over: Over,
 }
 
 /// The runs of a scenario, and what they differ in.
@@ -105,6 +107,8 @@ pub struct ScenarioFile {
     pub about: Option<String>,
     /// The file's text.
     pub text: String,
+    /// Stack, clock and link of the options, or else of the file.
+    pub over: Over,
     /// The runs.
     pub grid: Grid,
     /// Parts that are shorter than published, in words, unless the full length was asked for.
@@ -157,7 +161,9 @@ impl ScenarioFile {
     ) -> Result<Self, FileError> {
         let source = Source { text, file };
         let mut root = DeTable::parse(text).map_err(|e| source.of_toml(&e, &DeTable::new()))?;
-        let shortened = choose_edition(root.get_mut(), edition)
+        let named = named(root.get_ref()).map_err(|w| source.of_wrong(&w, root.get_ref()))?;
+        let over = edition.over.or(named);
+        let shortened = choose_edition(root.get_mut(), edition.full, over)
             .map_err(|w| source.of_wrong(&w, root.get_ref()))?;
         let expected = expected(root.get_ref()).map_err(|w| source.of_wrong(&w, root.get_ref()))?;
         let points = points(root.get_ref()).map_err(|w| source.of_wrong(&w, root.get_ref()))?;
@@ -183,7 +189,8 @@ impl ScenarioFile {
         let name = runs.first().and_then(|run| run.document.name.clone());
         let name = name.unwrap_or_else(|| stem.to_owned());
         let text = text.to_owned();
-        Ok(Self { name, about, text, grid: Grid { axes, runs }, shortened, expected })
+        let grid = Grid { axes, runs };
+        Ok(Self { name, about, text, over, grid, shortened, expected })
     }
 }
 
@@ -220,7 +227,8 @@ fn read(source: &Source<'_>, tree: &DeTable<'_>) -> Result<schema::Document, Fil
 }
 
 /// The fields of a file that are in no other table.
-const AT_THE_TOP: [&str; 6] = ["about", "duration", "expect", "interval", "seed", "full"];
+const AT_THE_TOP: [&str; 9] =
+    ["about", "duration", "expect", "interval", "seed", "full", "stack", "clock", "real_link"];
 
 /// serde's message about a name that it does not know, with what may have been meant.
 fn with_hint(message: &str) -> String {
@@ -289,19 +297,42 @@ impl Source<'_> {
     }
 }
 
-/// The tables whose fields count over one backend alone.
-const BACKEND_TABLES: [(&str, &str); 2] = [("quic", "over_quic"), ("tcp", "over_tcp")];
+/// The tables whose fields count over one stack in real time alone.
+const STACK_TABLES: [(Stack, &str); 2] = [(Stack::Noq, "over_noq"), (Stack::Linux, "over_linux")];
 
-/// The backends for which a text has a table: those over which it says what of it runs.
-pub fn backends_with_tables(text: &str) -> Vec<&'static str> {
+/// The stacks for which a text has a table: those over which it says what of it runs in real time.
+pub fn stacks_with_tables(text: &str) -> Vec<Stack> {
     let root = DeTable::parse(text).map(Spanned::into_inner).unwrap_or_default();
-    let has = |(_, table): &(&str, &str)| root.contains_key(*table);
-    BACKEND_TABLES.into_iter().filter(has).map(|(backend, _)| backend).collect()
+    let has = |(_, table): &(Stack, &str)| root.contains_key(*table);
+    STACK_TABLES.into_iter().filter(has).map(|(stack, _)| stack).collect()
+}
+
+/// Stack, clock and link that a file names.
+fn named(root: &DeTable<'_>) -> Result<Over, Wrong> {
+    fn field<T: FromStr<Err: ToString>>(
+        root: &DeTable<'_>,
+        name: &str,
+    ) -> Result<Option<T>, Wrong> {
+        let Some(value) = root.get(name) else { return Ok(None) };
+        let text = value.get_ref().as_str().ok_or_else(|| {
+            Wrong::new(name, format!("no name; a file has one {name}, and no list of them"))
+        })?;
+        text.parse().map(Some).map_err(|error: T::Err| Wrong::new(name, error.to_string()))
+    }
+    Ok(Over {
+        stack: field(root, "stack")?,
+        clock: field(root, "clock")?,
+        link: field(root, "real_link")?,
+    })
 }
 
 /// Lays the tables of the edition upon the file, and takes those of the others away. Says what is
 /// shorter than published.
-fn choose_edition(root: &mut DeTable<'_>, edition: Edition) -> Result<Option<String>, Wrong> {
+fn choose_edition(
+    root: &mut DeTable<'_>,
+    is_full: bool,
+    over: Over,
+) -> Result<Option<String>, Wrong> {
     let mut take = |name: &str| match root.remove(name).map(Spanned::into_inner) {
         None => Ok(DeTable::new()),
         Some(DeValue::Table(table)) => Ok(table),
@@ -309,15 +340,15 @@ fn choose_edition(root: &mut DeTable<'_>, edition: Edition) -> Result<Option<Str
     };
     let full = take("full")?;
     let mut own = DeTable::new();
-    for (backend, name) in BACKEND_TABLES {
+    for (stack, name) in STACK_TABLES {
         let table = take(name)?;
-        if edition.backend == Some(backend) {
+        if over.stack() == stack && over.clock() == Clock::Real {
             own = table;
         }
     }
     let mut published = tree::below(root, &own);
     tree::overlay(root, &own);
-    if edition.full {
+    if is_full {
         tree::overlay(root, &full);
     } else {
         tree::overlay(&mut published, &full);

@@ -13,9 +13,9 @@ pub mod formulas;
 mod grid;
 mod input;
 mod jitter;
-mod link;
 mod needs;
 mod nodes;
+mod over;
 mod program;
 mod quantity;
 mod repeated;
@@ -33,9 +33,11 @@ pub use build::{Flow, Scenario};
 pub use cc::{Cc, KernelCc, StackAlgorithm, UnknownCc};
 pub use error::{FileError, Wrong, shortened};
 pub use feature::{Feature, Need, Protocol, Receiver};
-pub use grid::{Edition, Expected, Grid, Run, ScenarioFile, backends_with_tables, hex, locate};
+pub use grid::{Edition, Expected, Grid, Run, ScenarioFile, hex, locate, stacks_with_tables};
 pub use input::{MAX_FILE_BYTES, read_text};
-pub use link::{LinkKind, UnknownLink};
+pub use over::{
+    Clock, LinkKind, Over, Stack, UnknownClock, UnknownLink, UnknownStack, of_former_backend,
+};
 pub use program::{ProgramFlow, Sends, Values};
 pub use trace_field::{Described, TracedColumns, describe_trace, quoted, read_trace};
 

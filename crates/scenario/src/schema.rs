@@ -24,6 +24,13 @@ pub(super) struct Document {
     pub(super) name: Option<String>,
     /// For people.
     pub(super) about: Option<String>,
+    /// Read from the tree, because the tables of a stack depend on it.
+    #[serde(rename = "stack")]
+    pub(super) _stack: Option<IgnoredAny>,
+    #[serde(rename = "clock")]
+    pub(super) _clock: Option<IgnoredAny>,
+    #[serde(rename = "real_link")]
+    pub(super) _real_link: Option<IgnoredAny>,
     /// The algorithm of flows that name none.
     pub(super) cc: Option<FlowSender>,
     /// Programs that flows name instead of an algorithm.
@@ -55,10 +62,10 @@ pub(super) struct Document {
     pub(super) _variant: Option<AtTheTop>,
     #[serde(rename = "full")]
     pub(super) _full: Option<AtTheTop>,
-    #[serde(rename = "over_quic")]
-    pub(super) _over_quic: Option<AtTheTop>,
-    #[serde(rename = "over_tcp")]
-    pub(super) _over_tcp: Option<AtTheTop>,
+    #[serde(rename = "over_noq")]
+    pub(super) _over_noq: Option<AtTheTop>,
+    #[serde(rename = "over_linux")]
+    pub(super) _over_linux: Option<AtTheTop>,
 }
 
 /// A table of the file that cannot stand in another one.

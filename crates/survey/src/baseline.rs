@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use fullpipe_report::output::file_name_of;
+use fullpipe_scenario::{Clock, Stack};
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
@@ -26,7 +27,8 @@ pub struct Baseline {
     seed: u64,
     seeds: usize,
     kinds: Vec<String>,
-    backend: String,
+    stack: Stack,
+    clock: Clock,
     pairs: Vec<OldPair>,
     outcomes: Vec<Outcome>,
 }
@@ -146,14 +148,16 @@ impl Baseline {
             return Err(SurveyError::Baseline { path: path.to_owned(), reason });
         }
         let kinds: Vec<&str> = options.kinds.iter().map(|kind| kind.name()).collect();
-        let backend = options.backend.name();
-        if self.seed == options.seed && self.kinds == kinds && self.backend == backend {
+        let (stack, clock) = (options.backend.stack(), options.backend.clock());
+        let is_same = (self.stack, self.clock) == (stack, clock);
+        if self.seed == options.seed && self.kinds == kinds && is_same {
             return Ok(());
         }
         let reason = format!(
-            "it is of seed {} over {}{}, so that its paths are others",
+            "it is of seed {} over {} by the {} clock{}, so that its paths are others",
             self.seed,
-            self.backend,
+            self.stack,
+            self.clock,
             if self.kinds.is_empty() {
                 String::new()
             } else {

@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use fullpipe_lab::RunError;
 use fullpipe_lab::run::JournalError;
+use fullpipe_lab::{BackendChoice, RunError};
 use fullpipe_report::output::StoreError;
 use fullpipe_report::output::page::PageError;
 use fullpipe_scenario::FileError;
@@ -27,7 +27,7 @@ pub enum SurveyError {
     #[error("path {path}: {error}")]
     Machine { path: u64, error: RunError },
     #[error("none of the {paths} paths can be run over {backend}: {error}")]
-    NoPath { paths: u64, backend: &'static str, error: FileError },
+    NoPath { paths: u64, backend: BackendChoice, error: FileError },
     #[error(transparent)]
     Journal(#[from] JournalError),
     #[error(transparent)]

@@ -115,7 +115,7 @@ impl Survey {
         }
         match lacking {
             Some(error) if paths.is_empty() => {
-                let (paths, backend) = (options.paths, options.backend.name());
+                let (paths, backend) = (options.paths, options.backend);
                 Err(SurveyError::NoPath { paths, backend, error })
             }
             _ => Ok(Self { options, paths, skipped, jobs }),

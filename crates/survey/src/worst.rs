@@ -173,8 +173,8 @@ fn file(survey: &Survey, claim: &Claim<'_>, drawn: &Shown, shown: &Shown) -> Str
         about.push(format!("Here {}.", seen(shown)));
     }
     about.push(format!(
-        "Run it again: fullpipe run FILE --backend {}, where FILE is this file.",
-        options.backend
+        "Run it again: fullpipe run FILE {}, where FILE is this file.",
+        options.backend.options()
     ));
     text::scenario(
         &shown.case,
@@ -269,8 +269,8 @@ pub(crate) fn file_of_fallen(
             number(point.reference)
         ),
         format!(
-            "Run it again: fullpipe run FILE --backend {}, where FILE is this file.",
-            options.backend
+            "Run it again: fullpipe run FILE {}, where FILE is this file.",
+            options.backend.options()
         ),
     ];
     // The file has one algorithm, and so none to pick.

@@ -12,7 +12,7 @@ use fullpipe_report::expect::Verdict;
 use fullpipe_report::metrics::RunResult;
 use fullpipe_report::output::{self, Reports, ScenarioReport};
 use fullpipe_report::plan::Plan;
-use fullpipe_scenario::Edition;
+use fullpipe_scenario::{Edition, Over, Stack};
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 
@@ -62,7 +62,7 @@ impl Experiment {
             &file,
             name,
             Path::new(""),
-            Edition { full: false, backend: Some("sim") },
+            Edition { full: false, over: Over::of(Stack::Sim) },
         )
         .and_then(|plan| {
             BackendChoice::SIM.check_plan(&plan, &file)?;
@@ -138,7 +138,7 @@ impl Experiment {
     /// # Errors
     /// No story can be told of it: why, in one line.
     pub fn story(&self, run: usize, flow: usize) -> Result<String, String> {
-        let story = explain::tell(&self.plan, run, flow, BackendChoice::SIM, &NEVER);
+        let story = explain::tell(&self.plan, run, flow, (BackendChoice::SIM, None), &NEVER);
         story.map(|story| json(&story)).map_err(|why| why.to_string())
     }
 }

@@ -39,7 +39,8 @@ pub fn has(object: &Value, fields: &[&str]) {
 const RUN: &[&str] = &[
     "run",
     "scenario",
-    "backend",
+    "stack",
+    "clock",
     "at",
     "seed",
     "rate_mbps",

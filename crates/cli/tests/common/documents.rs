@@ -54,10 +54,8 @@ fn work_dir() -> tempfile::TempDir {
 
 /// True for a command that runs in real time.
 fn is_real(command: &str) -> bool {
-    let over = command.split(" --over ").nth(1).or(command.split(" --backend ").nth(1));
-    let backend = over.and_then(|rest| rest.split(' ').next());
-    let virtual_ones = ["sim", "quic:noq", "quic:quinn-virtual", "tcp:user"];
-    backend.is_some_and(|backend| !virtual_ones.contains(&backend))
+    let is_over = |option: &str| command.contains(option);
+    is_over(" --clock real") || is_over(" --stack s2n") || is_over(" --stack linux")
 }
 
 /// Runs the commands of a document that run in real time, or the others.

@@ -24,12 +24,12 @@ fn json_is_one_object_with_every_field_and_nothing_beside_it() {
     let dir = here();
     let said = compare(
         dir.path(),
-        "--backend quic --cc bbr3,noq:cubic --rate 20mbit --rtt 20ms --buffer 2bdp --loss 0.1% --duration 1s \
+        "--stack noq --clock real --cc bbr3,noq:cubic --rate 20mbit --rtt 20ms --buffer 2bdp --loss 0.1% --duration 1s \
          --seed 7 --json",
     );
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     let object = one_object(&said);
-    assert_eq!((&object["schema_version"], &object["interrupted"]), (&1.into(), &false.into()));
+    assert_eq!((&object["schema_version"], &object["interrupted"]), (&2.into(), &false.into()));
     let scenario = &object["scenarios"][0];
     assert_eq!(
         (&scenario["scenario"], &scenario["link"]),
@@ -48,7 +48,7 @@ fn json_is_one_object_with_every_field_and_nothing_beside_it() {
     let runs = scenario["runs"].as_array().expect("runs");
     assert_eq!(runs.len(), 2);
     for (run, cc) in runs.iter().zip(["bbr3", "noq:cubic"]) {
-        assert_eq!((&run["flows"][0]["cc"], &run["backend"]), (&cc.into(), &"quic".into()));
+        assert_eq!((&run["flows"][0]["cc"], &run["stack"]), (&cc.into(), &"noq".into()));
         assert_eq!((&run["rate_mbps"], &run["seed"]), (&20.0.into(), &7.into()));
         check_run(run, 1);
         has(run, &["emulator.lateness_us.p50", "emulator.lateness_us.p99", "emulator.trusted"]);
@@ -60,7 +60,7 @@ fn json_is_one_object_with_every_field_and_nothing_beside_it() {
 fn ctrl_c_keeps_the_results_so_far() {
     let dir = here();
     // CUBIC takes ten times as long as BBR where so much is lost.
-    let line = "compare --backend quic --cc bbr3,cubic --rate 20mbit --bytes 2MB --loss 5% --json --report \
+    let line = "compare --stack noq --clock real --cc bbr3,cubic --rate 20mbit --bytes 2MB --loss 5% --json --report \
                 so-far.html";
     let args: Vec<&str> = line.split(' ').collect();
     let (shown, stdout, code) = on_a_terminal(dir.path(), &args, |shown| {
@@ -90,7 +90,7 @@ fn ctrl_c_before_anything_ran_leaves_the_report_from_before() {
     let before = "<meta name=\"generator\" content=\"fullpipe 0.1.0\"> from before";
     std::fs::write(&report, before).expect("a file");
     // At 1 kbit/s no handshake is over before the interrupt.
-    let line = "compare --backend quic --rate 1kbit --buffer 9pkts";
+    let line = "compare --stack noq --clock real --rate 1kbit --buffer 9pkts";
     let args: Vec<&str> = line.split(' ').collect();
     let mut command = fullpipe(dir.path(), &args);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();

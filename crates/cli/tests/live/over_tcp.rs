@@ -24,7 +24,7 @@ fullpipe_testkit::tests! {
 }
 
 pub(crate) fn arguments(line: &str) -> Vec<&str> {
-    ["compare", "--over", "tcp"].into_iter().chain(line.split_whitespace()).collect()
+    ["compare", "--stack", "linux"].into_iter().chain(line.split_whitespace()).collect()
 }
 
 pub(crate) fn tcp(line: &str) -> Said {
@@ -85,7 +85,7 @@ fn the_kernels_algorithms_have_the_same_results_as_the_others() {
         let scenario = &object["scenarios"][0];
         for (i, cc) in ["linux:cubic", "linux:reno"].into_iter().enumerate() {
             let r = &scenario["runs"][i];
-            assert_eq!((&r["flows"][0]["cc"], &r["backend"]), (&cc.into(), &"tcp".into()));
+            assert_eq!((&r["flows"][0]["cc"], &r["stack"]), (&cc.into(), &"linux".into()));
             let goodput = r["metrics"]["goodput_mbps"].as_f64().expect("a number");
             assert!(goodput > 4.0 && goodput < 20.0, "{cc}: {goodput}");
             for (metric, least) in [("rtt_ms.min", 20.0), ("latency_ms.min", 10.0)] {
@@ -163,7 +163,7 @@ fn netem_is_the_link_where_the_kernel_has_it() {
 /// The namespaces' link carries QUIC too: the bottleneck is seen from both ends, and nothing stays.
 fn quic_runs_between_the_namespaces_too() {
     leaving_no_device(|| {
-        let line = "compare --over quic --link tun --cc bbr3 --rate 20mbit --rtt 20ms --duration 3s --flows 2 --json";
+        let line = "compare --stack noq --clock real --link tun --cc bbr3 --rate 20mbit --rtt 20ms --duration 3s --flows 2 --json";
         let arguments: Vec<&str> = line.split_whitespace().collect();
         let said = run(fullpipe(Path::new("/"), &arguments));
         let result = counted(&said);
@@ -191,7 +191,7 @@ fn a_scenario_file_runs_over_tcp() {
     [[flow]]\nname = \"call\"\ncc = \"reno\"\napp = { rate_limited = { rate = \"800kbit\", write = \"1000B\" } }\n\
     [[flow]]\nname = \"web\"\ncc = \"cubic\"\napp = { request_response = { response = \"20kB\", think = \"100ms\" } }\n";
     std::fs::write(dir.path().join("mixed.toml"), text).expect("a file");
-    let said = run(fullpipe(dir.path(), &["run", "mixed.toml", "--backend", "tcp", "--json"]));
+    let said = run(fullpipe(dir.path(), &["run", "mixed.toml", "--stack", "linux", "--json"]));
     let object = counted(&said);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     let result = &object["scenarios"][0]["runs"][0];
@@ -216,12 +216,11 @@ fn cross_traffic_far_away_ends_and_short_connections_run_over_tcp() {
         [[flow]]\nname = \"web\"\ncc = \"cubic\"\napp = { short_flows = { bytes = \"20kB\", every = \"50ms\" } }\n\
         [[cross]]\nrate = \"8mbit\"\narrivals = \"poisson\"\n";
     std::fs::write(dir.path().join("mixed.toml"), text).expect("a file");
-    for backend in ["sim", "tcp"] {
-        let said =
-            run(fullpipe(dir.path(), &["run", "mixed.toml", "--backend", backend, "--json"]));
+    for stack in ["sim", "linux"] {
+        let said = run(fullpipe(dir.path(), &["run", "mixed.toml", "--stack", stack, "--json"]));
         let object = counted(&said);
         let expectations = &object["scenarios"][0]["expectations"];
-        assert_eq!(said.code, Some(0), "{backend}: {}: {expectations}", said.stderr);
+        assert_eq!(said.code, Some(0), "{stack}: {}: {expectations}", said.stderr);
     }
 }
 
@@ -236,10 +235,10 @@ fn a_flow_goes_up_beside_one_that_goes_down() {
         [[flow]]\nname = \"down\"\ncc = \"cubic\"\n\
         [[flow]]\nname = \"up\"\ncc = \"cubic\"\ndirection = \"up\"\nextra_rtt = \"40ms\"\n";
     std::fs::write(dir.path().join("both.toml"), text).expect("a file");
-    for backend in ["sim", "tcp"] {
-        let said = run(fullpipe(dir.path(), &["run", "both.toml", "--backend", backend, "--json"]));
+    for stack in ["sim", "linux"] {
+        let said = run(fullpipe(dir.path(), &["run", "both.toml", "--stack", stack, "--json"]));
         let object = counted(&said);
         let expectations = &object["scenarios"][0]["expectations"];
-        assert_eq!(said.code, Some(0), "{backend}: {}: {expectations}", said.stderr);
+        assert_eq!(said.code, Some(0), "{stack}: {}: {expectations}", said.stderr);
     }
 }

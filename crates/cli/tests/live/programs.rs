@@ -31,7 +31,7 @@ fn write(dir: &Path, duration: &str, flows: &str) {
 
 fn run_file(dir: &Path, duration: &str, flows: &str) -> Said {
     write(dir, duration, flows);
-    run(fullpipe(dir, &["run", "--backend", "tcp", "--json", "x.toml"]))
+    run(fullpipe(dir, &["run", "--stack", "linux", "--json", "x.toml"]))
 }
 
 fn program(fields: &str) -> String {
@@ -80,7 +80,7 @@ fn a_program_shares_the_link_with_a_flow_of_the_kernels() {
 
 fn compare_runs_a_program_beside_an_algorithm() {
     let dir = tempfile::tempdir().expect("a directory");
-    let line = "compare --backend tcp --cc linux:reno --rate 20mbit --rtt 10ms --duration 2s --json --program";
+    let line = "compare --stack linux --cc linux:reno --rate 20mbit --rtt 10ms --duration 2s --json --program";
     let program = format!("mine = {{ {IPERF} }}");
     let mut arguments: Vec<&str> = line.split_whitespace().collect();
     arguments.push(&program);
@@ -159,7 +159,7 @@ fn a_stopped_run_leaves_no_program() {
     let script = format!("trap : TERM; sleep 1{mark} & while :; do sleep 2{mark}; done");
     write(dir.path(), "60s", &program(&format!("client = \"sh -c '{script}' {{port}}\"")));
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
-        let mut command = fullpipe(dir.path(), &["run", "--backend", "tcp", "x.toml"]);
+        let mut command = fullpipe(dir.path(), &["run", "--stack", "linux", "x.toml"]);
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let mut process = Running(child.expect("the command starts"));
         until("the program starts", || runs(&format!("sleep 2{mark}")));

@@ -12,7 +12,7 @@ const FILE: &str = "cc = \"cubic\"\nduration = \"1s\"\npath = { rate = \"10mbit\
 fn repeated_runs_have_intervals_and_are_a_baseline() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("x.toml"), FILE).expect("a file");
-    let run_quic = ["run", "x.toml", "--backend", "quic", "--json"];
+    let run_quic = ["run", "x.toml", "--stack", "noq", "--clock", "real", "--json"];
     let (code, stderr, once) = json(dir.path(), &run_quic);
     assert_eq!(code, Some(0), "{stderr}");
     let (code, stderr, before) = json(dir.path(), &[&run_quic[..], &["--repeat", "3"]].concat());
@@ -35,7 +35,18 @@ fn repeated_runs_have_intervals_and_are_a_baseline() {
     let against = |file: &str| {
         let said = run(fullpipe(
             dir.path(),
-            &["run", "x.toml", "--over", "quic", "--repeat", "3", "--baseline", file],
+            &[
+                "run",
+                "x.toml",
+                "--stack",
+                "noq",
+                "--clock",
+                "real",
+                "--repeat",
+                "3",
+                "--baseline",
+                file,
+            ],
         ));
         (said.code, String::from_utf8_lossy(&said.stdout).into_owned(), said.stderr)
     };
@@ -70,7 +81,7 @@ fn names(value: &Value) -> (BTreeSet<String>, Vec<BTreeSet<String>>, Vec<Vec<Str
 const THREE_BACKENDS: &str = include_str!("../../../../scenarios/three-backends.toml");
 
 /// That a run over a backend has the metrics that one over the simulator has.
-fn has_the_metrics_of_the_simulator(backend: &str, cc: &str) {
+fn has_the_metrics_of_the_simulator(stack: &str, cc: &str) {
     let dir = tempfile::tempdir().expect("a directory");
     // Long enough that each flow has all of it; whether the expectations are met depends on the
     // machine.
@@ -86,23 +97,24 @@ fn has_the_metrics_of_the_simulator(backend: &str, cc: &str) {
     );
     let text = text.replace("cc = \"bbr3\"", &format!("cc = \"{cc}\""));
     std::fs::write(dir.path().join("y.toml"), text).expect("a file");
-    let (code, stderr, real) = json(dir.path(), &["run", "y.toml", "--json", "--backend", backend]);
-    assert!(matches!(code, Some(0 | 1)), "{backend}: {stderr}");
+    let (code, stderr, real) =
+        json(dir.path(), &["run", "y.toml", "--json", "--stack", stack, "--clock", "real"]);
+    assert!(matches!(code, Some(0 | 1)), "{stack}: {stderr}");
     let found = names(&real);
-    assert_eq!((&found.0, &found.1), (&wanted.0, &wanted.1), "{backend}");
+    assert_eq!((&found.0, &found.1), (&wanted.0, &wanted.1), "{stack}");
     for (flow, (found, wanted)) in found.2.iter().zip(&wanted.2).enumerate() {
         // The simulator knows the age of every byte; quic's and tcp's is that of writes.
         let missing: Vec<_> = wanted.iter().filter(|name| !found.contains(name)).collect();
         let is_latency = |name: &&&String| name.starts_with("latency_ms") && flow < 2;
         assert!(
             missing.iter().all(|name| is_latency(&name)),
-            "{backend}, flow {flow}: no {missing:?}"
+            "{stack}, flow {flow}: no {missing:?}"
         );
     }
 }
 
 fn a_file_brings_the_same_metrics_over_quic() {
-    has_the_metrics_of_the_simulator("quic", "bbr3");
+    has_the_metrics_of_the_simulator("noq", "bbr3");
 }
 
 fn a_file_brings_the_same_metrics_over_the_kernels_tcp() {
@@ -110,7 +122,7 @@ fn a_file_brings_the_same_metrics_over_the_kernels_tcp() {
     if !loaded.is_ok_and(|names| names.split_whitespace().any(|name| name == "bbr")) {
         fullpipe_testkit::skip("no bbr in this kernel");
     }
-    has_the_metrics_of_the_simulator("tcp", "linux:bbr");
+    has_the_metrics_of_the_simulator("linux", "linux:bbr");
 }
 
 /// With the program for the kernel, which a build has that asks for it.
@@ -118,7 +130,7 @@ fn a_file_brings_the_same_metrics_over_the_kernels_tcp_with_our_program() {
     if !cfg!(feature = "kernel") {
         fullpipe_testkit::skip("this build is without the feature kernel");
     }
-    has_the_metrics_of_the_simulator("tcp", "bbr3");
+    has_the_metrics_of_the_simulator("linux", "bbr3");
 }
 
 fullpipe_testkit::tests! {

@@ -9,7 +9,10 @@ fn over_quic_runs_of_a_file_share_their_path() {
     let content =
         format!("cc = [\"bbr3\", \"cubic\"]\nduration = \"1s\"\n{path}[[flow]]\ncount = 2\n");
     std::fs::write(dir.path().join("q.toml"), content).expect("a file");
-    let said = run(fullpipe(dir.path(), &["run", "--over", "quic", "--json", "q.toml"]));
+    let said = run(fullpipe(
+        dir.path(),
+        &["run", "--stack", "noq", "--clock", "real", "--json", "q.toml"],
+    ));
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     let report: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
     let runs = report["scenarios"][0]["runs"].as_array().expect("runs");
@@ -38,7 +41,10 @@ fn over_quic_a_path_changes_with_time_and_windows_are_measured() {
         \"link[0].loss_rate > 0 from 400ms to 700ms\", \"queue_ms.p50 >= 0 after 2s\",\
         \"utilization < 1.01 after 2.5s\"]\n";
     std::fs::write(dir.path().join("q.toml"), format!("{expect}{content}")).expect("a file");
-    let args = ["run", "--over", "quic", "--json", "q.toml", "--out", "out", "--qlog", "qlogs"];
+    let args = [
+        "run", "--stack", "noq", "--clock", "real", "--json", "q.toml", "--out", "out", "--qlog",
+        "qlogs",
+    ];
     let said = run(fullpipe(dir.path(), &args));
     let report: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
     let scenario = &report["scenarios"][0];
@@ -92,18 +98,18 @@ fn the_limits_of_l4s_are_met() {
     ];
     let said = run(fullpipe(&dir, &[&["run", "--json"][..], &files].concat()));
     assert_eq!(said.code, Some(0), "{}", said.stderr);
-    let said = run(fullpipe(&dir, &["run", "--json", "--backend", "tcp:user", "over-tcp.toml"]));
-    assert_eq!(said.code, Some(0), "tcp:user: {}", said.stderr);
-    for backend in [
+    let said = run(fullpipe(&dir, &["run", "--json", "--stack", "tcp", "over-tcp.toml"]));
+    assert_eq!(said.code, Some(0), "tcp: {}", said.stderr);
+    for stack in [
         "sim",
-        "quic:noq",
-        "tcp:user",
+        "noq",
+        "tcp",
         #[cfg(feature = "quinn")]
-        "quic:quinn-virtual",
+        "quinn",
     ] {
-        let args = ["run", "--json", "--backend", backend, "over-quic.toml", "changed-field.toml"];
+        let args = ["run", "--json", "--stack", stack, "over-quic.toml", "changed-field.toml"];
         let said = run(fullpipe(&dir, &args));
-        assert_eq!(said.code, Some(0), "{backend}: {}", said.stderr);
+        assert_eq!(said.code, Some(0), "{stack}: {}", said.stderr);
     }
 }
 

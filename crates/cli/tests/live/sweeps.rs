@@ -17,7 +17,7 @@ const FILE: &str = "cc = \"bbr3\"\nduration = [\"300ms\", \"10s\"]\n\
 fn a_sweep_over_quic_that_was_stopped_goes_on_and_keeps_what_it_has() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("x.toml"), FILE).expect("a file");
-    let args = ["sweep", "x.toml", "--backend", "quic", "--out", "out"];
+    let args = ["sweep", "x.toml", "--stack", "noq", "--clock", "real", "--out", "out"];
     let mut command = fullpipe(dir.path(), &args);
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut running = Running(command.spawn().expect("it starts"));

@@ -11,10 +11,11 @@ use crate::common::{Running, fullpipe, run};
 const FILE: &str = "cc = \"bbr3\"\nduration = \"1s\"\n\
     path = { rate = \"5mbit\", rtt = \"10ms\", buffer = \"4bdp\" }\n[[flow]]\ncount = 2\n";
 
-const RUN: [&str; 4] = ["run", "x.toml", "--over", "quic"];
-const COMPARE: [&str; 9] = [
+const RUN: [&str; 6] = ["run", "x.toml", "--stack", "noq", "--clock", "real"];
+const COMPARE: [&str; 10] = [
     "compare",
-    "--backend=quic",
+    "--stack=noq",
+    "--clock=real",
     "--cc",
     "bbr3",
     "--rate",

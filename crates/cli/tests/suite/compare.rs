@@ -18,7 +18,7 @@ fn compare(dir: &Path, line: &str) -> Said {
 #[test]
 fn without_a_path_there_are_two_paths() {
     let dir = here();
-    let said = compare(dir.path(), "--over sim --duration 2s --json --report both.html");
+    let said = compare(dir.path(), "--stack sim --duration 2s --json --report both.html");
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     let object = one_object(&said);
     let runs = object["scenarios"][0]["runs"].as_array().expect("runs");
@@ -41,7 +41,7 @@ fn without_a_path_there_are_two_paths() {
 fn the_options_are_a_file() {
     let dir = here();
     let said =
-        compare(dir.path(), "--backend sim --cc bbr3 --loss 0.5% --flows 2 --duration 2s --json");
+        compare(dir.path(), "--stack sim --cc bbr3 --loss 0.5% --flows 2 --duration 2s --json");
     let ours = one_object(&said)["scenarios"][0].clone();
     std::fs::write(dir.path().join("same.toml"), ours["toml"].as_str().expect("a file"))
         .expect("written");
@@ -55,7 +55,7 @@ fn the_table_has_a_row_for_each_run_and_names_the_report() {
     let dir = here();
     let said = compare(
         dir.path(),
-        "--over sim --cc bbr3,cubic,reno --flows 2 --stagger 500ms --bytes 5MB --buffer 300pkts",
+        "--stack sim --cc bbr3,cubic,reno --flows 2 --stagger 500ms --bytes 5MB --buffer 300pkts",
     );
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     let text = String::from_utf8(said.stdout).expect("UTF-8");
@@ -99,8 +99,8 @@ fn bad_input_is_one_line_and_starts_nothing() {
         ("--loss -1%", "'-1%' is not a loss"),
         ("--flows 0", "--flows: 0 flows are none; write at least 1"),
         (
-            "--over quic --flows 1001",
-            "--flows: 1001 flows does not run over quic; write --backend sim",
+            "--stack noq --clock real --flows 1001",
+            "--flows: 1001 flows does not run over noq (real clock); write --stack sim",
         ),
         ("--flows two", "'two' is no whole number; write a whole number like 2"),
         ("--rate 100", "'100' has no unit; write a rate like 100mbit"),
@@ -109,16 +109,19 @@ fn bad_input_is_one_line_and_starts_nothing() {
         ("--bytes 0", "--bytes: bytes must be greater than 0"),
         ("--bytes 1MB --duration 1s", "cannot be used with"),
         ("--flows 3 --stagger 10s", "--stagger: a flow starts at 20s, and the run ends at 10s"),
-        ("--over udp", "there are sim, quic, quic:noq, tcp"),
-        ("--over tcp --cc bbr1", "bbr1 does not run over tcp"),
-        ("--cc linux:bbr", "linux:bbr does not run over quic:noq; write --backend tcp"),
+        ("--stack udp", "there are sim, noq, quinn, s2n, tcp, linux"),
+        ("--stack linux --cc bbr1", "bbr1 does not run over linux (real clock)"),
+        ("--cc linux:bbr", "linux:bbr does not run over sim (virtual clock); write --stack linux"),
         ("--cc linux:", "write one like linux:bbr"),
-        ("--cc quinn:bbr", "quinn:bbr does not run over quic:noq; write --backend quic:quinn"),
-        ("--over quic:quinn --cc quinn:bbr3", "over quic:quinn quinn's own quinn:bbr, quinn:cubic"),
-        ("--cc s2n:bbr", "s2n:bbr does not run over quic:noq; write --backend quic:s2n"),
-        ("--over quic:s2n --cc s2n:bbr2", "over quic:s2n s2n-quic's own s2n:bbr, s2n:cubic"),
-        ("--over quic:s2n --cc s2n:bbr2", "did you mean s2n:bbr?"),
-        ("--over sim --cc noq:bbr3", "noq:bbr3 does not run over sim; write --backend quic"),
+        ("--cc quinn:bbr", "quinn:bbr does not run over sim (virtual clock); write --stack quinn"),
+        ("--stack quinn --clock real --cc quinn:bbr3", "over quinn its own quinn:bbr, quinn:cubic"),
+        ("--cc s2n:bbr", "s2n:bbr does not run over sim (virtual clock); write --stack s2n"),
+        ("--stack s2n --cc s2n:bbr2", "over s2n its own s2n:bbr, s2n:cubic"),
+        ("--stack s2n --cc s2n:bbr2", "did you mean s2n:bbr?"),
+        (
+            "--stack sim --cc noq:bbr3",
+            "noq:bbr3 does not run over sim (virtual clock); write --stack noq",
+        ),
         ("--seed x", "'x' is no whole number"),
         ("--report no/such/dir.html", "cannot write the report"),
         ("--report file/report.html", "cannot write the report"),
@@ -141,7 +144,7 @@ fn a_report_that_cannot_be_written_costs_nothing_else() {
     let dir = here();
     let file = dir.path().join("fullpipe-report.html");
     std::fs::write(&file, "<title>my notes</title>").expect("a file");
-    let short = "--over sim --cc cubic --rate 5mbit --duration 1s";
+    let short = "--stack sim --cc cubic --rate 5mbit --duration 1s";
     // Nobody can write into /proc, root neither.
     for (at, why) in [
         (dir.path(), "the file there is no report of fullpipe; name another with --report"),

@@ -75,7 +75,7 @@ fn a_case_that_an_amendment_changes_is_named_with_it() {
 #[test]
 fn a_stacks_own_fails_by_name_and_runs_in_its_stack_alone() {
     let dir = here();
-    let own = ["conformance", "--cc", "noq:bbr3", "--backend", "quic:noq", "8"];
+    let own = ["conformance", "--cc", "noq:bbr3", "--stack", "noq", "8"];
     let said = run(fullpipe(dir.path(), &own));
     let text = String::from_utf8(said.stdout).expect("UTF-8");
     assert_eq!(said.code, Some(1), "{text}{}", said.stderr);
@@ -83,9 +83,9 @@ fn a_stacks_own_fails_by_name_and_runs_in_its_stack_alone() {
     assert!(text.ends_with("\n0 of 1\n"), "{text}");
     assert!(said.stderr.ends_with("1 of 1 cases failed\n"), "{}", said.stderr);
     let rows = [
-        (&["--cc", "noq:bbr3"][..], "write --backend quic:noq"),
-        (&["--cc", "bbr3x", "--backend", "quic:noq"], "write --cc bbr3"),
-        (&["--cc", "bbr-swift", "--backend", "quic:noq"], "write --cc bbr3"),
+        (&["--cc", "noq:bbr3"][..], "write --stack noq"),
+        (&["--cc", "bbr3x", "--stack", "noq"], "write --cc bbr3"),
+        (&["--cc", "bbr-swift", "--stack", "noq"], "write --cc bbr3"),
     ];
     for (args, words) in rows {
         let said = run(fullpipe(dir.path(), &[&["conformance"], args].concat()));
@@ -98,7 +98,7 @@ fn a_stacks_own_fails_by_name_and_runs_in_its_stack_alone() {
 #[test]
 fn a_case_of_variables_that_a_version_has_not_is_not_applicable() {
     let dir = here();
-    let own = ["conformance", "--cc", "quinn:bbr", "--backend", "quic:quinn-virtual", "22"];
+    let own = ["conformance", "--cc", "quinn:bbr", "--stack", "quinn", "22"];
     let said = run(fullpipe(dir.path(), &own));
     let text = String::from_utf8(said.stdout).expect("UTF-8");
     assert_eq!(said.code, Some(0), "{}", said.stderr);

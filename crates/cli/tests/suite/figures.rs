@@ -103,11 +103,17 @@ fn a_story_is_one_object_too() {
     let dir = tempfile::tempdir().expect("a directory");
     for (bad, says) in [
         (&["--cc", "noq:bbr3"][..], "fullpipe compare --cc noq:bbr3"),
-        (&["--cc", "noq:bbr3", "--over", "quic"], "fullpipe compare --cc noq:bbr3"),
+        (
+            &["--cc", "noq:bbr3", "--stack", "noq", "--clock", "real"],
+            "fullpipe compare --cc noq:bbr3",
+        ),
         (&["--rate", "0"], "--rate"),
         (&["--duration", "0s"], "--duration: must be greater than 0"),
-        (&["--over", "quic"], "--backend quic needs a scenario file"),
-        (&["--over", "quic", "--cc", "bbr3"], "--backend quic needs a scenario file"),
+        (&["--stack", "noq", "--clock", "real"], "--stack noq --clock real needs a scenario file"),
+        (
+            &["--stack", "noq", "--clock", "real", "--cc", "bbr3"],
+            "--stack noq --clock real needs a scenario file",
+        ),
         (&["--run", "1", "--duration", "1s"], "--run needs a scenario file"),
         (&["--flow", "1", "--duration", "1s"], "--flow needs a scenario file"),
     ] {
@@ -128,7 +134,7 @@ fn explain_takes_a_flow_of_a_file() {
     std::fs::write(dir.path().join("x.toml"), TWO_RUNS).expect("a file");
     let explain =
         |args: &[&str]| run(fullpipe(dir.path(), &[&["explain", "x.toml"], args].concat()));
-    let said = explain(&["--run", "1", "--over", "sim", "--json"]);
+    let said = explain(&["--run", "1", "--stack", "sim", "--json"]);
     check_story(&said);
     for (args, says) in [
         (&[][..], "its lists make 2 runs (0 cc=cubic, 1 cc=bbr3)"),
@@ -145,10 +151,16 @@ fn explain_takes_a_flow_of_a_file() {
 fn a_figure_that_does_not_run_over_a_transport_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     for (args, says) in [
-        (["fig2", "--over=quic"], "fig2 does not run over quic; there are fig3, fig4"),
-        (["fig4", "--over=tcp"], "fig4 does not run over tcp; no figure does"),
+        (
+            ["fig2", "--stack=noq", "--clock=real"],
+            "fig2 does not run over noq (real clock); there are fig3, fig4",
+        ),
+        (
+            ["fig4", "--stack=linux", "--clock=real"],
+            "fig4 does not run over linux (real clock); no figure does",
+        ),
     ] {
-        let said = run(fullpipe(dir.path(), &["figures", args[0], args[1]]));
+        let said = run(fullpipe(dir.path(), &["figures", args[0], args[1], args[2]]));
         assert_eq!((said.code, said.stderr.lines().count()), (Some(2), 1), "{}", said.stderr);
         assert!(said.stderr.contains(says), "{}", said.stderr);
     }

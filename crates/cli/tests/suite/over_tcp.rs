@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::common::{Said, anybodys, as_nobody, fullpipe, run};
 
 fn arguments(line: &str) -> Vec<&str> {
-    ["compare", "--over", "tcp"].into_iter().chain(line.split_whitespace()).collect()
+    ["compare", "--stack", "linux"].into_iter().chain(line.split_whitespace()).collect()
 }
 
 fn tcp(line: &str) -> Said {
@@ -60,10 +60,10 @@ fn a_link_that_a_backend_does_not_have_is_refused() {
     // No report can be written here, which is nothing to be told of what is refused.
     fs::create_dir(dir.path().join("fullpipe-report.html")).expect("a directory");
     for (line, why) in [
-        ("--over tcp --link udp --cc linux:cubic", "write --link tun or --link netem"),
-        ("--over sim --link tun", "leave --link tun out, or write --backend quic or"),
-        ("--over quic --link netem", "write --link udp or --link tun"),
-        ("--over tcp --link wire --cc linux:cubic", "there are udp, tun and netem"),
+        ("--stack linux --link udp --cc linux:cubic", "write --link tun or --link netem"),
+        ("--stack sim --link tun", "leave --link tun out, or write --stack noq --clock real or"),
+        ("--stack noq --clock real --link netem", "write --link udp or --link tun"),
+        ("--stack linux --link wire --cc linux:cubic", "there are udp, tun, netem"),
     ] {
         let line: Vec<&str> = std::iter::once("compare").chain(line.split_whitespace()).collect();
         let said = run(fullpipe(dir.path(), &line));

@@ -32,7 +32,7 @@ fn said(output: &Output) -> String {
 
 #[test]
 fn compare_and_scenario_files_know_an_algorithm_of_another_crate() {
-    let simulated = ["compare", "--over", "sim", "--cc", "vegas,cubic", "--duration", "5s"];
+    let simulated = ["compare", "--stack", "sim", "--cc", "vegas,cubic", "--duration", "5s"];
     for args in [&simulated[..], &["run", "own.toml"]] {
         let output = run(args);
         assert!(output.status.success(), "{args:?}: {}", said(&output));
@@ -42,6 +42,6 @@ fn compare_and_scenario_files_know_an_algorithm_of_another_crate() {
         run(&["survey", "--cc", "vegas,cubic", "--paths", "2", "--kind", "aqm", "--shrink", "0"]);
     assert!(survey.status.success(), "{}", said(&survey));
     assert!(said(&survey).contains("vegas against cubic"), "{}", said(&survey));
-    let unknown = run(&["compare", "--over", "sim", "--cc", "tahoe"]);
+    let unknown = run(&["compare", "--stack", "sim", "--cc", "tahoe"]);
     assert_eq!(unknown.status.code(), Some(2), "{}", said(&unknown));
 }

@@ -43,7 +43,7 @@ fn each_command_with_a_path_has_each_option() {
 #[test]
 fn each_option_changes_the_run() {
     let figures = |options: &[&str]| {
-        let head = ["compare", "--backend", "sim", "--cc", "bbr3", "--duration", "3s", "--json"];
+        let head = ["compare", "--stack", "sim", "--cc", "bbr3", "--duration", "3s", "--json"];
         let (code, stderr, said) = json(Path::new("."), &[&head, options].concat());
         assert_eq!(code, Some(0), "{options:?}: {stderr}");
         let scenario = &said["scenarios"][0];
@@ -79,7 +79,7 @@ fn a_scenarios_path_carries_other_flows() {
         assert_eq!(code, Some(0), "{args:?}: {stderr}");
         said["scenarios"][0]["runs"][0]["metrics"].clone()
     };
-    let compare = ["compare", "--backend", "sim", "--cc", "cubic", "--json", "--scenario"];
+    let compare = ["compare", "--stack", "sim", "--cc", "cubic", "--json", "--scenario"];
     let compared = metrics(&[&compare[..], &["inside/x.toml"]].concat());
     assert_eq!(compared, metrics(&["run", "inside/one.toml", "--json"]));
     let explain = ["explain", "--cc", "cubic", "--scenario", "inside/x.toml", "--json"];
@@ -108,7 +108,7 @@ fn the_paths_of_a_file_with_variants_and_seeds_are_all_there() {
         let point = |run: &serde_json::Value| (run["at"].to_string(), run["metrics"].clone());
         runs.iter().map(point).collect::<Vec<_>>()
     };
-    let compare = ["compare", "--backend", "sim", "--cc", "reno", "--json", "--scenario", "x.toml"];
+    let compare = ["compare", "--stack", "sim", "--cc", "reno", "--json", "--scenario", "x.toml"];
     let compared = points(&compare);
     let own = points(&["run", "x.toml", "--json"]);
     assert_eq!(compared.len(), 6, "{compared:?}");

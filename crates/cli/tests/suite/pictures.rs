@@ -42,7 +42,8 @@ fn a_run_writes_what_report_writes_of_its_results() {
     let (lines, plots) = ours;
     assert_eq!(plots.len(), 1);
     assert_eq!(plots[0].0, "00-mine.svg");
-    let start = "scenario,backend,seed,cc_axis,flow,name,cc,t_s,goodput_mbps,capacity_mbps,rtt_ms,";
+    let start =
+        "scenario,stack,clock,seed,cc_axis,flow,name,cc,t_s,goodput_mbps,capacity_mbps,rtt_ms,";
     assert!(lines[0].starts_with(start), "{}", lines[0]);
     // Each line is a row of the object, in its order.
     let object: serde_json::Value = serde_json::from_str(&json).expect("JSON");
@@ -52,13 +53,19 @@ fn a_run_writes_what_report_writes_of_its_results() {
         for row in run["series"].as_array().expect("rows") {
             let cells: Vec<&str> = left.next().expect("a line").split(',').collect();
             let flow = &run["flows"][row["flow"].as_u64().expect("a number") as usize];
-            let names =
-                [&run["scenario"], &run["backend"], &run["at"][0][1], &flow["name"], &flow["cc"]];
+            let names = [
+                &run["scenario"],
+                &run["stack"],
+                &run["clock"],
+                &run["at"][0][1],
+                &flow["name"],
+                &flow["cc"],
+            ];
             assert_eq!(
-                [cells[0], cells[1], cells[3], cells[5], cells[6]].map(Some),
+                [cells[0], cells[1], cells[2], cells[4], cells[6], cells[7]].map(Some),
                 names.map(|v| v.as_str())
             );
-            for (column, name) in [(7, "t_s"), (8, "goodput_mbps"), (10, "rtt_ms")] {
+            for (column, name) in [(8, "t_s"), (9, "goodput_mbps"), (11, "rtt_ms")] {
                 assert_eq!(cells[column].parse::<f64>().ok(), row[name].as_f64(), "{name}");
             }
         }
@@ -71,11 +78,15 @@ fn a_run_writes_what_report_writes_of_its_results() {
 fn compare_and_explain_write_them_too() {
     let dir = tempfile::tempdir().expect("a directory");
     let dir = dir.path();
-    let compare = ["compare", "--backend", "sim", "--duration", "1s", "--json"];
+    let compare = ["compare", "--stack", "sim", "--duration", "1s", "--json"];
     stdout(dir, &[&compare, &BOTH[..]].concat());
     let (lines, plots) = written(dir);
     assert_eq!(plots.len(), 2, "one for each path");
-    assert!(lines[0].starts_with("scenario,backend,seed,variant,cc_axis,flow,"), "{}", lines[0]);
+    assert!(
+        lines[0].starts_with("scenario,stack,clock,seed,variant,cc_axis,flow,"),
+        "{}",
+        lines[0]
+    );
     std::fs::remove_dir_all(dir.join("plots")).expect("a directory");
 
     std::fs::write(dir.join("x.toml"), FILE).expect("a file");
@@ -95,11 +106,11 @@ fn compare_and_explain_write_them_too() {
 #[test]
 fn explain_runs_over_the_backend_that_it_names() {
     let dir = tempfile::tempdir().expect("a directory");
-    let story = |backend: &str| {
-        stdout(dir.path(), &["explain", "--duration", "2s", "--backend", backend, "--json"])
+    let story = |stack: &str| {
+        stdout(dir.path(), &["explain", "--duration", "2s", "--stack", stack, "--json"])
     };
-    let [sim, noq] = ["sim", "quic:noq"].map(story);
-    assert!(noq.contains("over real packets (quic:noq)"), "{noq:.300}");
+    let [sim, noq] = ["sim", "noq"].map(story);
+    assert!(noq.contains("over real packets (noq (virtual clock))"), "{noq:.300}");
     assert!(!sim.contains("over real packets"), "{sim:.300}");
 }
 
@@ -111,7 +122,7 @@ fn a_place_that_cannot_be_written_is_told_before_anything_runs() {
     std::fs::write(dir.join("file"), "").expect("a file");
     let before = names(dir);
     let run = ["run", "x.toml", "--max-memory", "200GB"];
-    let compare = ["compare", "--backend", "sim", "--duration", "1000s", "--json"];
+    let compare = ["compare", "--stack", "sim", "--duration", "1000s", "--json"];
     let explain = ["explain", "--duration", "1000s"];
     let link = ["link", "--udp", "0=127.0.0.1:9"];
     for command in [&run[..], &compare, &explain, &link] {
@@ -128,7 +139,7 @@ fn a_place_that_cannot_be_written_is_told_before_anything_runs() {
             ],
         );
     }
-    let real = ["explain", "x.toml", "--backend", "quic", "--svg", "plots"];
-    refused_with(dir, &[(&real, &["--svg", "fullpipe run FILE.toml --backend quic"])]);
+    let real = ["explain", "x.toml", "--stack", "noq", "--clock", "real", "--svg", "plots"];
+    refused_with(dir, &[(&real, &["--svg", "fullpipe run FILE.toml --stack noq --clock real"])]);
     assert_eq!(names(dir), before, "nothing was made");
 }

@@ -13,7 +13,7 @@ fn write(dir: &Path, duration: &str, flows: &str) {
 
 fn run_file(dir: &Path, duration: &str, flows: &str) -> Said {
     write(dir, duration, flows);
-    run(fullpipe(dir, &["run", "--backend", "tcp", "--json", "x.toml"]))
+    run(fullpipe(dir, &["run", "--stack", "linux", "--json", "x.toml"]))
 }
 
 fn program(fields: &str) -> String {
@@ -41,11 +41,13 @@ fn templates_and_programs_that_cannot_be_right_are_one_line() {
         assert_eq!(said.stderr.lines().count(), 1, "{flow}: {}", said.stderr);
         assert!(said.stderr.contains(part), "{flow}: {}", said.stderr);
     }
-    for backend in ["sim", "quic"] {
+    for (stack, clock) in [("sim", "virtual"), ("noq", "real")] {
         write(dir.path(), "2s", &program("client = \"x {port}\""));
-        let said = run(fullpipe(dir.path(), &["run", "--backend", backend, "x.toml"]));
+        let said =
+            run(fullpipe(dir.path(), &["run", "--stack", stack, "--clock", clock, "x.toml"]));
         assert_eq!(said.code, Some(2), "{}", said.stderr);
-        let line = format!("a program does not run over {backend}; write --backend tcp");
+        let line =
+            format!("a program does not run over {stack} ({clock} clock); write --stack linux");
         assert!(said.stderr.contains(&line) && said.stderr.lines().count() == 1, "{}", said.stderr);
     }
 }

@@ -29,12 +29,12 @@ fn a_baseline_of_the_simulator_is_met_to_the_last_digit_or_not() {
         (&["x.toml", "--baseline", "none.json"], "--baseline none.json: No such file"),
         (&["y.toml", "--baseline", "b.json"], "it has no scenario 'y' with this text"),
         (
-            &["x.toml", "--backend", "quic", "--baseline", "b.json"],
-            "ran over sim in it and is to run over quic",
+            &["x.toml", "--stack", "noq", "--clock", "real", "--baseline", "b.json"],
+            "ran with --stack sim --clock virtual in it and is to run with --stack noq --clock real",
         ),
         (
             &["x.toml", "--repeat", "3", "--same-seed"],
-            "--same-seed: every run of a seed is the same over sim; leave it out",
+            "--same-seed: every run of a seed is the same over sim (virtual clock); leave it out",
         ),
     ] {
         let said = run(fullpipe(dir.path(), &[&["run"], args].concat()));

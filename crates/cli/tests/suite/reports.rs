@@ -115,12 +115,12 @@ fn a_kept_verdict_and_a_kept_link_have_their_own_pages() {
         "broken": 40.0, "ours": { "bbr3": 95.0, "reno": 80.0 }, "grade": "broken", "reason": null,
     });
     let verdict = json!({
-        "schema_version": 1, "quick": false, "checks": [check], "looks_like": "a kind of its own",
+        "schema_version": 2, "quick": false, "checks": [check], "looks_like": "a kind of its own",
         "looks": { "kind": "unknown", "paced": null }, "worse": null, "interrupted": false,
         "defects": [{ "name": "stuck", "about": "it does not move" }], "runs": [program()],
     });
     file("judge.json", &verdict);
-    file("link.json", &json!({ "schema_version": 1, "link": program() }));
+    file("link.json", &json!({ "schema_version": 2, "link": program() }));
     let page = |name: &str| std::fs::read_to_string(dir.join(name)).expect("a page");
     said(dir, &["report", "judge.json", "-r", "judge.html"]);
     let judge = page("judge.html");
@@ -164,10 +164,10 @@ fn what_has_no_page_gets_one_line() {
     file("text", "no JSON");
     file("foreign.json", "{\"a\": 1}");
     file("old.json", "{\"schema_version\": 0, \"scenarios\": []}");
-    file("none.json", "{\"schema_version\": 1, \"scenarios\": [], \"interrupted\": false}");
-    file("trace.json", "{\"schema_version\": 1, \"trace\": {}}");
-    file("link.json", &json!({ "schema_version": 1, "link": program() }).to_string());
-    file("short.json", "{\"schema_version\": 1, \"link\": { \"path\": \"x\" }}");
+    file("none.json", "{\"schema_version\": 2, \"scenarios\": [], \"interrupted\": false}");
+    file("trace.json", "{\"schema_version\": 2, \"trace\": {}}");
+    file("link.json", &json!({ "schema_version": 2, "link": program() }).to_string());
+    file("short.json", "{\"schema_version\": 2, \"link\": { \"path\": \"x\" }}");
     let before = names(dir);
     let rows: &[(&[&str], &[&str])] = &[
         (&["report"], &["PATH"]),

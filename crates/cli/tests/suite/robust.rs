@@ -62,7 +62,7 @@ fn a_scenario_without_a_bound_is_refused_before_it_runs() {
         assert_eq!(said.code, Some(code), "{}", said.stderr);
     }
     for args in [
-        ["compare", "--backend=sim", "--rate=1000000gbit", "--cc=bbr3"],
+        ["compare", "--stack=sim", "--rate=1000000gbit", "--cc=bbr3"],
         ["sweep", "a.toml", "--out=out", "--jobs=1"],
     ] {
         let said = run(fullpipe(dir.path(), &args));

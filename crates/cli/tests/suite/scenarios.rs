@@ -224,10 +224,10 @@ fn each_limit_of_bbr3x_is_met_or_known_not_to_be() {
 fn each_limit_of_bbr_swift_is_met_or_known_not_to_be() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/bbr-swift");
     let files = ["one-flow.toml", "incast.toml", "busy-receiver.toml"];
-    for backend in ["sim", "tcp:user"] {
-        let args = [&["run", "--json", "--backend", backend][..], &files].concat();
+    for stack in ["sim", "tcp"] {
+        let args = [&["run", "--json", "--stack", stack][..], &files].concat();
         let said = run(fullpipe(&dir, &args));
-        assert_eq!(said.code, Some(0), "{backend}: {}", said.stderr);
+        assert_eq!(said.code, Some(0), "{stack}: {}", said.stderr);
     }
 }
 
@@ -256,26 +256,26 @@ fn each_limit_of_live_media_is_met_or_known_not_to_be() {
     let said = run(fullpipe(&dir, &[&["run", "--json"][..], &files].concat()));
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     let files = ["live-frames.toml", "adaptive.toml", "beside-bulk.toml"];
-    for backend in ["quic:noq", "tcp:user"] {
+    for stack in ["noq", "tcp"] {
         let said =
-            run(fullpipe(&dir, &[&["run", "--json", "--backend", backend], &files[..]].concat()));
-        assert!(matches!(said.code, Some(0 | 1)), "{backend}: {}", said.stderr);
+            run(fullpipe(&dir, &[&["run", "--json", "--stack", stack], &files[..]].concat()));
+        assert!(matches!(said.code, Some(0 | 1)), "{stack}: {}", said.stderr);
     }
     // With padding, and with requests that reach the sender: without either the bitrate stays.
-    for backend in ["quic:noq", "quic:quinn-virtual", "tcp:user"] {
-        let said = run(fullpipe(&dir, &["run", "--json", "probe.toml", "--backend", backend]));
-        assert_eq!(said.code, Some(0), "{backend}: {}", said.stderr);
+    for stack in ["noq", "quinn", "tcp"] {
+        let said = run(fullpipe(&dir, &["run", "--json", "probe.toml", "--stack", stack]));
+        assert_eq!(said.code, Some(0), "{stack}: {}", said.stderr);
     }
 }
 
 #[test]
 fn each_limit_of_careful_resume_is_met_or_known_not_to_be() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/careful-resume");
-    for backend in ["sim", "tcp:user"] {
+    for stack in ["sim", "tcp"] {
         let files = ["known-path.toml", "slower-path.toml"];
         let said =
-            run(fullpipe(&dir, &[&["run", "--json", "--backend", backend], &files[..]].concat()));
-        assert_eq!(said.code, Some(0), "{backend}: {}", said.stderr);
+            run(fullpipe(&dir, &[&["run", "--json", "--stack", stack], &files[..]].concat()));
+        assert_eq!(said.code, Some(0), "{stack}: {}", said.stderr);
     }
     // TCP's timeout ends the jump there, and BBR's Startup goes on.
     let said = run(fullpipe(&dir, &["run", "--json", "outage.toml"]));
@@ -374,12 +374,12 @@ fn what_does_not_run_over_quic_is_told_before_anything_runs() {
     let path = "path = { rate = \"5mbit\", rtt = \"10ms\", buffer = \"4bdp\" }\n";
     let quic = |content: &str| {
         std::fs::write(dir.path().join("q.toml"), content).expect("a file");
-        run(fullpipe(dir.path(), &["run", "--over", "quic", "--json", "q.toml"]))
+        run(fullpipe(dir.path(), &["run", "--stack", "noq", "--clock", "real", "--json", "q.toml"]))
     };
     for (rest, telling) in [
         (
             "[[flow]]\n[[flow]]\ncc = \"linux:bbr\"\n",
-            "q.toml:5: flow[1].cc: linux:bbr does not run over quic",
+            "q.toml:5: flow[1].cc: linux:bbr does not run over noq (real clock)",
         ),
         (
             "[[flow]]\nstart = \"1s\"\n",
@@ -387,11 +387,11 @@ fn what_does_not_run_over_quic_is_told_before_anything_runs() {
         ),
         (
             "[[flow]]\nmss = 1200\n",
-            "q.toml:4: flow[0].mss: mss does not run over quic; write --backend sim",
+            "q.toml:4: flow[0].mss: mss does not run over noq (real clock); write --stack sim",
         ),
         (
             "[[cross]]\nrate = \"1mbit\"\nroute = \"0\"\n",
-            "q.toml:5: cross[0].route: a route does not run over quic",
+            "q.toml:5: cross[0].route: a route does not run over noq (real clock)",
         ),
         ("expect = [\"latency_ms.p50 < 9\"]\n", "q.toml:3: expect[0]: latency_ms.p50 is not"),
     ] {

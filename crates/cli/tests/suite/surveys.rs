@@ -140,7 +140,7 @@ fn ctrl_c_keeps_what_is_done() {
 #[test]
 fn bad_input_is_one_line() {
     let dir = tempfile::tempdir().expect("a directory");
-    std::fs::write(dir.path().join("x.json"), "{\"schema_version\": 2}").expect("a file");
+    std::fs::write(dir.path().join("x.json"), "{\"schema_version\": 3}").expect("a file");
     refused_with(
         dir.path(),
         &[
@@ -155,7 +155,10 @@ fn bad_input_is_one_line() {
             (&["survey", "--fail-below", "nan"], &["--fail-below", "0.95"]),
             (&["survey", "--baseline", "none.json"], &["--baseline none.json", "No such file"]),
             (&["survey", "--baseline", "x.json"], &["--baseline x.json", "survey.json"]),
-            (&["survey", "--backend", "quic", "--baseline", "x.json"], &["--baseline", "sim"]),
+            (
+                &["survey", "--stack", "noq", "--clock", "real", "--baseline", "x.json"],
+                &["--baseline", "sim"],
+            ),
             (&["survey", "--out", "x.json"], &["x.json"]),
         ],
     );

@@ -144,15 +144,15 @@ fn a_sweep_runs_over_other_backends_and_prints_what_run_does() {
     let content = format!("cc = [\"bbr3\", \"cubic\"]\nduration = \"300ms\"\n{PATH}");
     std::fs::write(dir.path().join("a.toml"), content).expect("a file");
     let over_noq = |arguments: &[&str]| {
-        let sweep = ["sweep", "a.toml", "--out", "out", "--backend", "quic:noq"];
+        let sweep = ["sweep", "a.toml", "--out", "out", "--stack", "noq"];
         run(fullpipe(dir.path(), &[&sweep, arguments].concat()))
     };
     let said = over_noq(&["--csv", "--report", "page.html"]);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
-    let run_csv = run(fullpipe(dir.path(), &["run", "a.toml", "--backend", "quic:noq", "--csv"]));
+    let run_csv = run(fullpipe(dir.path(), &["run", "a.toml", "--stack", "noq", "--csv"]));
     assert_eq!(said.stdout, run_csv.stdout);
     let lines = String::from_utf8(said.stdout).expect("UTF-8");
-    assert_eq!(lines.matches("quic:noq").count(), 2, "{lines}");
+    assert_eq!(lines.matches(",noq,virtual,").count(), 2, "{lines}");
     let page = std::fs::read_to_string(dir.path().join("page.html")).expect("a page");
     assert!(page.contains("cubic"));
     let said = over_noq(&["--json"]);
@@ -161,5 +161,9 @@ fn a_sweep_runs_over_other_backends_and_prints_what_run_does() {
     assert_eq!(runs.len(), 2);
     let said = run(fullpipe(dir.path(), &["sweep", "a.toml", "--out", "out"]));
     assert_eq!(said.code, Some(2), "{}", said.stderr);
-    assert!(said.stderr.contains("out holds the results of another backend"), "{}", said.stderr);
+    assert!(
+        said.stderr.contains("out holds the results of another stack or clock"),
+        "{}",
+        said.stderr
+    );
 }

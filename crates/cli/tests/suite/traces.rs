@@ -100,7 +100,7 @@ fn a_path_is_said_on_the_command_line() {
     assert_eq!(said["truth"]["changes"], true);
     let compare = [
         "compare",
-        "--backend",
+        "--stack",
         "sim",
         "--cc",
         "cubic",

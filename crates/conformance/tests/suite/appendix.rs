@@ -110,13 +110,13 @@ fn passes_over(stack: Stack) {
     }
 }
 
-/// `fullpipe conformance --backend quic:noq` runs all, in two minutes of CPU.
+/// `fullpipe conformance --stack noq` runs all, in two minutes of CPU.
 #[test]
 fn noq_passes_too() {
     passes_over(Stack::Noq);
 }
 
-/// `--backend quic:quinn-virtual`.
+/// `--stack quinn`.
 #[cfg(feature = "quinn")]
 #[test]
 fn quinn_passes_too() {

@@ -15,7 +15,7 @@ use fullpipe_report::metrics::RunResult;
 use fullpipe_report::output::table::number;
 use fullpipe_report::plan::Plan;
 use fullpipe_scenario::units::show_duration;
-use fullpipe_scenario::{Edition, KernelCc};
+use fullpipe_scenario::{Edition, KernelCc, Over, Stack};
 
 /// The paths, with the program for the kernel by the name `bbr3`.
 const SCENARIO: &str = include_str!("../../../../scenarios/kernel/paths.toml");
@@ -50,10 +50,10 @@ impl Campaign {
             _ => format!("{line}\n"),
         });
         let text: String = lines.collect();
-        let edition = Edition { backend: Some(BackendChoice::TCP.name()), ..Edition::default() };
+        let edition = Edition { over: Over::of(Stack::Linux), ..Edition::default() };
         Plan::parse(&text, "scenarios/kernel/paths.toml", "kernel", Path::new(""), edition)
             .and_then(|plan| {
-                BackendChoice::TCP.check_plan(&plan, "scenarios/kernel/paths.toml").map(|()| plan)
+                BackendChoice::LINUX.check_plan(&plan, "scenarios/kernel/paths.toml").map(|()| plan)
             })
             .map_err(|error| RunError::Scenario(error.to_string()))
     }
@@ -73,7 +73,7 @@ pub fn run(
     tell: &mut dyn FnMut(&str),
 ) -> Result<String, RunError> {
     let plan = campaign.plan()?;
-    let options = RunOptions { backend: BackendChoice::TCP, ..RunOptions::default() };
+    let options = RunOptions { backend: BackendChoice::LINUX, ..RunOptions::default() };
     check_machine(&plan, &options)?;
     let mut table = format!(
         "| path | | Mbit/s | retransmitted % | RTT ms: median | 95 % | queue ms: 95 % | {other} |\n\

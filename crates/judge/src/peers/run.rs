@@ -11,8 +11,8 @@ use fullpipe_lab::Progress;
 use fullpipe_lab::backend::{BackendChoice, RunError};
 use fullpipe_lab::run::{RunOptions, run_point};
 use fullpipe_report::plan::Plan;
-use fullpipe_scenario::Edition;
 use fullpipe_scenario::units::show_duration;
+use fullpipe_scenario::{Edition, Over, Stack};
 
 /// Seconds that a client runs of which `judge` decides when it ends.
 const LONGER_THAN_JUDGED: &str = "100";
@@ -174,5 +174,6 @@ impl PeersOptions<'_> {
 
 /// The backend that has programs.
 fn tcp() -> Result<BackendChoice, RunError> {
-    "tcp".parse().map_err(|_| RunError::Scenario("programs as flows need Linux".to_owned()))
+    BackendChoice::of(Over::of(Stack::Linux))
+        .map_err(|_| RunError::Scenario("programs as flows need Linux".to_owned()))
 }

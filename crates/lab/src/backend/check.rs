@@ -41,7 +41,7 @@ impl BackendChoice {
                 (!is_seen(probe)).then(|| {
                     let metric = probe.metric;
                     let why = format!(
-                        "{metric} is not measured over {self}; leave it out, or write --backend sim"
+                        "{metric} is not measured over {self}; leave it out, or write --stack sim"
                     );
                     Wrong::new(format!("expect[{i}]"), why)
                 })

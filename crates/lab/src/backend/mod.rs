@@ -28,13 +28,14 @@ mod toy;
 mod virtual_time;
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_cc::Duration;
 use fullpipe_report::observe::{FlowSample, Observations};
 use fullpipe_report::{NotBuilt, Part};
-use fullpipe_scenario::{Cc, Feature, LinkKind, Need, Scenario, StackAlgorithm};
+use fullpipe_scenario::{
+    Cc, Clock, Feature, LinkKind, Need, Over, Scenario, Stack, StackAlgorithm,
+};
 use fullpipe_traffic::Application;
 
 #[cfg(feature = "transports")]
@@ -50,44 +51,44 @@ pub use quic_virtual::{Gap, GapReason, QuicFlow, QuicFlowConfig};
 
 use crate::observe::{Progress, Sampling};
 
-/// Every backend, the usual one of scenario files first.
+/// Every backend, in the order in which errors offer them; the usual clock of a stack first.
 static BACKENDS: &[&dyn Backend] = &[
     &sim::Sim,
     #[cfg(feature = "transports")]
-    &quic::NOQ,
-    #[cfg(feature = "transports")]
     &quic_virtual::NOQ,
+    #[cfg(feature = "transports")]
+    &quic::NOQ,
+    #[cfg(feature = "quinn")]
+    &quic_virtual::QUINN,
+    #[cfg(feature = "quinn")]
+    &quic::QUINN,
+    #[cfg(feature = "s2n")]
+    &quic::S2N,
     #[cfg(all(feature = "transports", target_os = "linux"))]
     &tcp_linux::TcpLinux,
     #[cfg(feature = "transports")]
     &tcp_user::TcpUser,
     #[cfg(all(feature = "transports", target_os = "linux"))]
     &tcp_linux::TcpUserTun,
-    #[cfg(feature = "quinn")]
-    &quic::QUINN,
-    #[cfg(feature = "quinn")]
-    &quic_virtual::QUINN,
-    #[cfg(feature = "s2n")]
-    &quic::S2N,
     #[cfg(test)]
     &toy::Toy,
 ];
 
-/// The backends that a build may leave out. Without `transports` there is only the simulator, and
+/// The stacks that a build may leave out. Without `transports` there is only the simulator, and
 /// nobody misses one of these.
-const OPTIONAL: &[(&str, Part)] = if cfg!(feature = "transports") {
-    &[("quic:quinn", Part::Quinn), ("quic:quinn-virtual", Part::Quinn), ("quic:s2n", Part::S2n)]
+const OPTIONAL: &[(Stack, Part)] = if cfg!(feature = "transports") {
+    &[(Stack::Quinn, Part::Quinn), (Stack::S2n, Part::S2n)]
 } else {
     &[]
 };
 
 /// Something that can carry the flows of a scenario.
 pub(crate) trait Backend: Sync {
-    /// Its name on the command line.
-    fn name(&self) -> &'static str;
+    /// The stack whose packets cross the path.
+    fn stack(&self) -> Stack;
 
-    /// True if it runs in real time, so that runs beside each other would disturb each other.
-    fn is_realtime(&self) -> bool;
+    /// The clock by which they do.
+    fn clock(&self) -> Clock;
 
     /// The links that it has, the usual one first; none where the path is a part of it.
     fn links(&self) -> &'static [LinkKind];
@@ -133,40 +134,74 @@ pub(crate) struct Request<'a> {
     pub(crate) on_sample: &'a mut OnSample<'a>,
 }
 
-/// A backend that was chosen by its name.
+/// A backend that was chosen by its stack and its clock.
 #[derive(Clone, Copy)]
 pub struct BackendChoice(&'static dyn Backend);
 
 #[cfg(feature = "transports")]
 impl BackendChoice {
     /// TCP in user space, under a virtual clock.
-    pub const TCP_USER: Self = Self(&tcp_user::TcpUser);
-    /// QUIC by noq.
-    pub const QUIC: Self = Self(&quic::NOQ);
+    pub const TCP: Self = Self(&tcp_user::TcpUser);
+    /// QUIC by noq, in real time.
+    pub const NOQ_REAL: Self = Self(&quic::NOQ);
     /// QUIC by noq, under a virtual clock.
-    pub const QUIC_VIRTUAL: Self = Self(&quic_virtual::NOQ);
-    /// QUIC by quinn.
+    pub const NOQ: Self = Self(&quic_virtual::NOQ);
+    /// QUIC by quinn, in real time.
     #[cfg(feature = "quinn")]
-    pub const QUINN: Self = Self(&quic::QUINN);
+    pub const QUINN_REAL: Self = Self(&quic::QUINN);
     /// QUIC by quinn, under a virtual clock.
     #[cfg(feature = "quinn")]
-    pub const QUINN_VIRTUAL: Self = Self(&quic_virtual::QUINN);
+    pub const QUINN: Self = Self(&quic_virtual::QUINN);
     /// QUIC by s2n-quic.
     #[cfg(feature = "s2n")]
     pub const S2N: Self = Self(&quic::S2N);
 
     /// The kernel's TCP.
     #[cfg(target_os = "linux")]
-    pub const TCP: Self = Self(&tcp_linux::TcpLinux);
+    pub const LINUX: Self = Self(&tcp_linux::TcpLinux);
 }
 
 impl BackendChoice {
     /// The simulator.
     pub const SIM: Self = Self(&sim::Sim);
 
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        self.0.name()
+    /// The backend of a stack and a clock.
+    ///
+    /// # Errors
+    /// There is none in this build, or none at all: which clock the stack has.
+    pub fn of(over: Over) -> Result<Self, NoBackend> {
+        let (stack, clock) = (over.stack(), over.clock());
+        let of_stack = || BACKENDS.iter().filter(|b| b.stack() == stack);
+        if let Some(backend) = of_stack().find(|b| b.clock() == clock) {
+            return Ok(Self(*backend));
+        }
+        if let Some((_, part)) = OPTIONAL.iter().find(|(optional, _)| *optional == stack) {
+            part.check()?;
+        }
+        match of_stack().next() {
+            Some(other) => Err(NoBackend::Clock { stack, clock, has: other.clock() }),
+            None => Err(NoBackend::Stack(stack)),
+        }
+    }
+
+    /// Its stack.
+    pub fn stack(self) -> Stack {
+        self.0.stack()
+    }
+
+    /// Its clock.
+    pub fn clock(self) -> Clock {
+        self.0.clock()
+    }
+
+    /// Its stack and its clock.
+    pub fn over(self) -> Over {
+        Over { stack: Some(self.stack()), clock: Some(self.clock()), link: None }
+    }
+
+    /// The options that choose it.
+    pub fn options(self) -> String {
+        options(self.0)
     }
 
     /// The backend.
@@ -176,7 +211,7 @@ impl BackendChoice {
 
     /// True if it runs in real time, one run after the other.
     pub fn is_realtime(self) -> bool {
-        self.0.is_realtime()
+        self.clock() == Clock::Real
     }
 
     /// The link that it takes when this one is asked for; nothing where it has none.
@@ -189,24 +224,16 @@ impl BackendChoice {
             None => Ok(all.first().copied()),
             Some(link) if all.contains(&link) => Ok(Some(link)),
             Some(link) if all.is_empty() => {
-                let has = |backend: &&&dyn Backend| backend.links().contains(&link);
-                let others: Vec<_> = BACKENDS.iter().filter(has).map(|b| b.name()).collect();
-                let instead = match others.join(" or ") {
+                let has = |backend: &dyn Backend| backend.links().contains(&link);
+                let instead = match offer(has) {
                     none if none.is_empty() => String::new(),
-                    others => format!(", or write --backend {others}"),
+                    others => format!(", or write {others}"),
                 };
-                Err(format!(
-                    "backend {} has no link to choose; leave --link {link} out{instead}",
-                    self.name()
-                ))
+                Err(format!("{self} has no link to choose; leave --link {link} out{instead}"))
             }
             Some(link) => {
                 let all: Vec<_> = all.iter().map(|l| format!("--link {l}")).collect();
-                Err(format!(
-                    "backend {} has no link {link}; write {}",
-                    self.name(),
-                    all.join(" or ")
-                ))
+                Err(format!("{self} has no link {link}; write {}", all.join(" or ")))
             }
         }
     }
@@ -220,34 +247,53 @@ impl BackendChoice {
         if has(self.0) {
             return None;
         }
-        let others: Vec<_> = BACKENDS.iter().filter(|b| has(**b)).map(|b| b.name()).collect();
-        let instead = match others.join(" or ") {
+        let instead = match offer(has) {
             none if none.is_empty() => match left_out(&need.feature) {
                 Some(not_built) => not_built.to_string(),
                 None => "no backend has it".to_owned(),
             },
-            others => format!("write --backend {others}"),
+            others => format!("write {others}"),
         };
-        Some(format!("{} does not run over {}; {instead}", need.feature, self.name()))
+        Some(format!("{} does not run over {self}; {instead}", need.feature))
     }
 }
 
 impl PartialEq for BackendChoice {
     fn eq(&self, other: &Self) -> bool {
-        self.name() == other.name()
+        (self.stack(), self.clock()) == (other.stack(), other.clock())
     }
 }
 
 impl fmt::Debug for BackendChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        write!(f, "{self}")
     }
 }
 
+/// The stack, and its clock: "noq (virtual clock)".
 impl fmt::Display for BackendChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        write!(f, "{} ({} clock)", self.stack(), self.clock())
     }
+}
+
+/// The options of all backends that have something; a stack that has it by both clocks is named
+/// once.
+fn offer(has: impl Fn(&dyn Backend) -> bool) -> String {
+    let mut all: Vec<&dyn Backend> = Vec::new();
+    for backend in BACKENDS {
+        if has(*backend) && all.iter().all(|before| before.stack() != backend.stack()) {
+            all.push(*backend);
+        }
+    }
+    all.into_iter().map(options).collect::<Vec<_>>().join(" or ")
+}
+
+/// The options that choose a backend: the clock is named where it is not the stack's usual one.
+fn options(backend: &dyn Backend) -> String {
+    let (stack, clock) = (backend.stack(), backend.clock());
+    let clock = (clock != stack.usual_clock()).then_some(clock);
+    Over { stack: Some(stack), clock, link: None }.options()
 }
 
 /// The backend that would have this, if this build had that.
@@ -263,37 +309,25 @@ fn left_out(feature: &Feature) -> Option<NotBuilt> {
     all.find(|(_, optional)| *optional == part).and_then(|_| part.check().err())
 }
 
-/// A name that no backend of this build has.
+/// A choice that no backend of this build is.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum UnknownBackend {
-    /// A name that no backend has.
-    #[error("unknown backend '{name}'; there are {}", .all.join(", "))]
-    Unknown {
-        /// The name, on one line.
-        name: String,
-        /// Those of this build.
-        all: Vec<&'static str>,
+pub enum NoBackend {
+    /// The stack has the other clock alone.
+    #[error("stack {stack} has no {clock} clock; leave --clock out, or write --clock {has}")]
+    Clock {
+        /// The stack.
+        stack: Stack,
+        /// The clock that was asked for.
+        clock: Clock,
+        /// The one that it has.
+        has: Clock,
     },
-    /// The name of one that this build is without.
+    /// A stack that this platform or this build does not have.
+    #[error("stack {0} is not in this build, or not on this platform; write --stack sim")]
+    Stack(Stack),
+    /// The stack is a part that this build is without.
     #[error(transparent)]
     NotBuilt(#[from] NotBuilt),
-}
-
-impl FromStr for BackendChoice {
-    type Err = UnknownBackend;
-
-    fn from_str(name: &str) -> Result<Self, UnknownBackend> {
-        if let Some(backend) = BACKENDS.iter().find(|b| b.name() == name) {
-            return Ok(Self(*backend));
-        }
-        if let Some((_, part)) = OPTIONAL.iter().find(|(optional, _)| *optional == name) {
-            part.check()?;
-        }
-        Err(UnknownBackend::Unknown {
-            name: name.escape_debug().to_string(),
-            all: BACKENDS.iter().map(|b| b.name()).collect(),
-        })
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{Arrival, PathSample, Queue};
 use fullpipe_report::observe::{FlowSample, Observations};
-use fullpipe_scenario::{Cc, Feature, LinkKind, Scenario};
+use fullpipe_scenario::{Cc, Clock, Feature, LinkKind, Scenario, Stack};
 use fullpipe_sim as sim;
 use fullpipe_traffic::{Application, MediaStats, SenderStats, Tally};
 
@@ -14,12 +14,12 @@ use super::{Backend, Request, RunError};
 pub(super) struct Sim;
 
 impl Backend for Sim {
-    fn name(&self) -> &'static str {
-        "sim"
+    fn stack(&self) -> Stack {
+        Stack::Sim
     }
 
-    fn is_realtime(&self) -> bool {
-        false
+    fn clock(&self) -> Clock {
+        Clock::Virtual
     }
 
     fn links(&self) -> &'static [LinkKind] {

@@ -14,9 +14,7 @@ fn plan(text: &str) -> Plan {
         .unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn backend(name: &str) -> BackendChoice {
-    name.parse().expect(name)
-}
+const TOY: BackendChoice = BackendChoice(&toy::Toy);
 
 const PATH: &str = "path = { rate = \"10mbit\", rtt = \"40ms\" }\n";
 
@@ -25,19 +23,21 @@ fn a_backend_is_a_file_and_a_line_of_the_registry() {
     let p = plan(&format!(
         "cc = \"linux:bbr\"\nexpect = [\"goodput_mbps == 10\", \"share == 0.5 after 5s\"]\n{PATH}[[flow]]\ncount = 2\n"
     ).replace("share", "flow[0].share"));
-    let toy = backend("toy");
-    toy.check_plan(&p, "x.toml").expect("it has all of this");
-    let options = RunOptions { backend: toy, ..RunOptions::default() };
+    TOY.check_plan(&p, "x.toml").expect("it has all of this");
+    let options = RunOptions { backend: TOY, ..RunOptions::default() };
     let run = run_point(&p, 0, &options, &AtomicBool::new(false), &mut |_| ()).expect("it runs");
     assert_eq!(run.metrics["utilization"], Some(1.0));
-    assert_eq!((run.backend.as_str(), run.flows[1].cc.as_str()), ("toy", "linux:bbr"));
+    assert_eq!(
+        (run.stack, run.clock, run.flows[1].cc.as_str()),
+        (Stack::Sim, Clock::Real, "linux:bbr")
+    );
     assert!(p.judge(&[&run.probes]).iter().all(|v| v.met), "{:?}", run.probes);
 }
 
 #[test]
 fn a_run_that_starts_too_late_begins_anew_twice_and_says_so() {
     let p = plan(&format!("cc = \"bbr3\"\n{PATH}"));
-    let options = RunOptions { backend: backend("toy"), ..RunOptions::default() };
+    let options = RunOptions { backend: TOY, ..RunOptions::default() };
     let run = |late_starts| {
         toy::LATE_STARTS.set(late_starts);
         run_point(&p, 0, &options, &AtomicBool::new(false), &mut |_| ())
@@ -64,54 +64,54 @@ fn a_run_that_starts_too_late_begins_anew_twice_and_says_so() {
 fn what_a_backend_lacks_is_refused_with_its_line_and_with_those_that_have_it() {
     for (over, text, says) in [
         (
-            "toy",
+            TOY,
             "link = [{ rate = \"10mbit\", delay = \"5ms\" }, { rate = \"20mbit\", delay = \"5ms\" }]\n",
-            "x.toml:2: link[1]: more than one link does not run over toy; write --backend sim or quic",
+            "x.toml:2: link[1]: more than one link does not run over sim (real clock); write --stack sim or --stack noq",
         ),
         (
-            "toy",
+            TOY,
             "path = { rate = \"10mbit\", rtt = \"40ms\" }\n[[flow]]\nmss = 1200\n",
-            "x.toml:4: flow[0].mss: mss does not run over toy; write --backend sim",
+            "x.toml:4: flow[0].mss: mss does not run over sim (real clock); write --stack sim",
         ),
         (
-            "quic",
+            BackendChoice::NOQ_REAL,
             "path = { rate = \"10mbit\", rtt = \"40ms\" }\n[[cross]]\nrate = \"1mbit\"\nroute = \"0\"\n",
-            "x.toml:5: cross[0].route: a route does not run over quic; write --backend sim",
+            "x.toml:5: cross[0].route: a route does not run over noq (real clock); write --stack sim",
         ),
         (
-            "toy",
+            TOY,
             "path = { rate = \"10mbit\", rtt = \"40ms\" }\n[[cross]]\nrate = \"1mbit\"\n",
-            "x.toml:3: cross: cross traffic does not run over toy; write --backend sim or quic",
+            "x.toml:3: cross: cross traffic does not run over sim (real clock); write --stack sim or --stack noq",
         ),
         (
-            "quic",
+            BackendChoice::NOQ_REAL,
             "path = { rate = \"10mbit\", rtt = \"40ms\" }\n[[flow]]\ncc = \"linux:bbr\"\n",
-            "x.toml:4: flow[0].cc: linux:bbr does not run over quic",
+            "x.toml:4: flow[0].cc: linux:bbr does not run over noq (real clock)",
         ),
         (
-            "sim",
+            BackendChoice::SIM,
             "path = { rate = \"10mbit\", rtt = \"40ms\" }\n[[flow]]\ncc = \"noq:bbr3\"\n",
-            "x.toml:4: flow[0].cc: noq:bbr3 does not run over sim; write --backend quic",
+            "x.toml:4: flow[0].cc: noq:bbr3 does not run over sim (virtual clock); write --stack noq",
         ),
         (
-            "quic",
+            BackendChoice::NOQ_REAL,
             "expect = [\"latency_ms.p95 < 9\"]\npath = { rate = \"10mbit\", rtt = \"40ms\" }\n",
-            "x.toml:2: expect[0]: latency_ms.p95 is not measured over quic",
+            "x.toml:2: expect[0]: latency_ms.p95 is not measured over noq (real clock)",
         ),
     ] {
         let text = format!("cc = \"bbr3\"\n{text}");
-        let error = backend(over).check_plan(&plan(&text), "x.toml").expect_err(says).to_string();
+        let error = over.check_plan(&plan(&text), "x.toml").expect_err(says).to_string();
         assert!(error.contains(says) && !error.contains('\n'), "{error}");
     }
 }
 
 #[test]
 fn algorithms_have_the_names_that_a_backend_knows() {
-    let on = |over: &str, cc: &str| {
-        backend(over).get().algorithm(cc.parse().expect(cc)).map(|cc| cc.to_string())
+    let on = |over: BackendChoice, cc: &str| {
+        over.get().algorithm(cc.parse().expect(cc)).map(|cc| cc.to_string())
     };
-    assert_eq!(on("sim", "bbr3").as_deref(), Some("bbr3"));
-    assert_eq!(on("quic", "noq:cubic").as_deref(), Some("noq:cubic"));
+    assert_eq!(on(BackendChoice::SIM, "bbr3").as_deref(), Some("bbr3"));
+    assert_eq!(on(BackendChoice::NOQ_REAL, "noq:cubic").as_deref(), Some("noq:cubic"));
     #[cfg(target_os = "linux")]
     for (cc, there) in [
         ("bbr3", "bbr3-linux"),
@@ -119,20 +119,27 @@ fn algorithms_have_the_names_that_a_backend_knows() {
         ("cubic", "linux:cubic"),
         ("linux:bbr", "linux:bbr"),
     ] {
-        assert_eq!(on("tcp", cc).as_deref(), Some(there));
+        assert_eq!(on(BackendChoice::LINUX, cc).as_deref(), Some(there));
     }
-    assert_eq!((on("tcp", "bbr1"), on("sim", "linux:bbr")), (None, None));
+    assert_eq!(
+        (on(BackendChoice::LINUX, "bbr1"), on(BackendChoice::SIM, "linux:bbr")),
+        (None, None)
+    );
 }
 
 #[test]
 fn a_link_that_a_backend_does_not_have_is_refused() {
-    assert_eq!(backend("quic").link(None), Ok(Some(LinkKind::Udp)));
-    assert_eq!(backend("sim").link(None), Ok(None));
+    assert_eq!(BackendChoice::NOQ_REAL.link(None), Ok(Some(LinkKind::Udp)));
+    assert_eq!(BackendChoice::SIM.link(None), Ok(None));
     for (over, link, says) in [
-        ("sim", LinkKind::Udp, "leave --link udp out, or write --backend quic"),
-        ("quic", LinkKind::Netem, "--link udp or --link tun"),
+        (
+            BackendChoice::SIM,
+            LinkKind::Udp,
+            "leave --link udp out, or write --stack noq --clock real",
+        ),
+        (BackendChoice::NOQ_REAL, LinkKind::Netem, "--link udp or --link tun"),
     ] {
-        let why = backend(over).link(Some(link)).expect_err(says);
+        let why = over.link(Some(link)).expect_err(says);
         assert!(why.contains(says), "{why}");
     }
 }

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use fullpipe_cc::Duration;
 use fullpipe_path::{ElementConfig, PathStats, RateConfig};
 use fullpipe_report::observe::{ByFlow, Checkpoint, FlowTimes, Observations};
-use fullpipe_scenario::{Cc, Feature, LinkKind, Scenario};
+use fullpipe_scenario::{Cc, Clock, Feature, LinkKind, Scenario, Stack};
 use fullpipe_traffic::{Application, SenderStats, Tally};
 
 use super::{Backend, Request, RunError};
@@ -19,12 +19,12 @@ thread_local! {
 }
 
 impl Backend for Toy {
-    fn name(&self) -> &'static str {
-        "toy"
+    fn stack(&self) -> Stack {
+        Stack::Sim
     }
 
-    fn is_realtime(&self) -> bool {
-        false
+    fn clock(&self) -> Clock {
+        Clock::Real
     }
 
     fn links(&self) -> &'static [LinkKind] {

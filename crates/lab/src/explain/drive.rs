@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fullpipe_cc::{Duration, Instant, Rate, Transport};
 use fullpipe_path::{ElementConfig, IPV4_UDP_HEADER_BYTES, PathConfig, RateConfig};
 use fullpipe_report::plan::Plan;
-use fullpipe_scenario::Scenario;
 use fullpipe_scenario::formulas::millis;
+use fullpipe_scenario::{LinkKind, Scenario};
 use fullpipe_sim::{IPV4_TCP_HEADER_BYTES, Sim, SimConfig};
 
 use super::{BottleneckQueue, Narrator, Story, Truth};
@@ -37,7 +37,7 @@ pub fn tell(
     plan: &Plan,
     run: usize,
     flow: usize,
-    backend: BackendChoice,
+    (backend, link): (BackendChoice, Option<LinkKind>),
     stop: &AtomicBool,
 ) -> Result<Story, ExplainError> {
     let scenario = plan.grid.runs.get(run).map(|r| r.scenario()).ok_or_else(|| {
@@ -52,10 +52,10 @@ pub fn tell(
     let truth = truth(&scenario.config, flow, scenario.duration).map_err(ExplainError::Input)?;
     let cc = label.cc.to_string();
     let path = in_words(plan, run, flow, &scenario);
-    match backend.name() == BackendChoice::SIM.name() {
+    match backend == BackendChoice::SIM {
         // Every event of a simulation can be looked at.
         true => Ok(simulate(&scenario.config, flow, scenario.duration, truth, &cc, path, stop)?),
-        false => watch(plan, run, flow, backend, truth, cc, path, stop),
+        false => watch(plan, run, flow, (backend, link), truth, cc, path, stop),
     }
 }
 
@@ -112,7 +112,7 @@ fn watch(
     plan: &Plan,
     run: usize,
     flow: usize,
-    backend: BackendChoice,
+    (backend, link): (BackendChoice, Option<LinkKind>),
     truth: Truth,
     cc: String,
     path: String,
@@ -123,7 +123,7 @@ fn watch(
     let seen = observe(
         plan,
         run,
-        backend,
+        (backend, link),
         LOOK,
         &mut |of, t, sample| {
             if let Some(snapshot) = sample.model.filter(|_| of == flow) {

@@ -1,14 +1,16 @@
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_report::plan::{Options, Plan};
-use fullpipe_scenario::Edition;
+use fullpipe_scenario::{Edition, LinkKind};
 
 use super::*;
 use crate::backend::BackendChoice;
 
+const SIM: (BackendChoice, Option<LinkKind>) = (BackendChoice::SIM, None);
+
 fn of_options(options: &Options, stop: bool) -> Story {
     let plan = options.plan().expect("sound options");
-    tell(&plan, 0, 0, BackendChoice::SIM, &AtomicBool::new(stop)).expect("a story")
+    tell(&plan, 0, 0, SIM, &AtomicBool::new(stop)).expect("a story")
 }
 
 fn story(cc: &str, buffer: f64, loss: f64) -> Story {
@@ -54,7 +56,7 @@ fn a_full_window_of_the_receiver_is_named() {
              flow = [{{ cc = \"bbr3\", receive_window = \"{window}\" }}]\n"
         );
         let stop = AtomicBool::new(false);
-        let s = tell(&plan(&text), 0, 0, BackendChoice::SIM, &stop).expect("a story");
+        let s = tell(&plan(&text), 0, 0, SIM, &stop).expect("a story");
         let share = s.window_limited_share.expect("the simulator shows it");
         assert!((least..=most).contains(&share), "{window}: {share}");
         let is_named = s.to_text().contains("The receiver's window was full for");
@@ -71,12 +73,12 @@ fn what_an_amendment_ended_is_not_said_to_be_a_plateau_of_three_rounds() {
     assert!(up(&s).contains("1.25 BDP in flight made a queue"), "{}", up(&s));
     let draft = "path = { rate = \"50mbit\", rtt = \"40ms\", buffer = \"4bdp\" }\nduration = \"12s\"\n\
         flow = [{ cc = \"bbr3x\", bbr3x_without = \"up_ends_at_target+up_ends_in_queue\" }]\n";
-    let s = tell(&plan(draft), 0, 0, BackendChoice::SIM, &AtomicBool::new(false)).expect("a story");
+    let s = tell(&plan(draft), 0, 0, SIM, &AtomicBool::new(false)).expect("a story");
     assert!(find(&s, "Drain").why.contains("three rounds"), "{}", s.to_text());
     assert!(up(&s).contains("three rounds of probing"), "{}", up(&s));
     let many = "path = { rate = \"50mbit\", rtt = \"40ms\", buffer = \"4bdp\" }\nduration = \"12s\"\n\
         flow = [{ cc = \"bbr3x\", count = 16 }]\n";
-    let s = tell(&plan(many), 0, 0, BackendChoice::SIM, &AtomicBool::new(false)).expect("a story");
+    let s = tell(&plan(many), 0, 0, SIM, &AtomicBool::new(false)).expect("a story");
     assert!(s.chapters.iter().any(|c| c.why.contains("others probe too")), "{}", s.to_text());
 }
 
@@ -85,7 +87,7 @@ fn delays_are_the_reasons_of_bbr_swift() {
     let text = "cc = \"bbr-swift\"\nduration = \"30ms\"\n\
         path = { rate = \"1gbit\", rtt = \"25us\", buffer = \"4MB\" }\n\
         flow = [{ ack_every = 1, jitter = \"1us\" }]\n";
-    let s = tell(&plan(text), 0, 0, BackendChoice::SIM, &AtomicBool::new(false)).expect("a story");
+    let s = tell(&plan(text), 0, 0, SIM, &AtomicBool::new(false)).expect("a story");
     assert!(find(&s, "Drain").why.contains("longer than its target for each packet of a round"));
     let ends: Vec<_> = s.chapters.windows(2).filter(|w| w[0].state == "ProbeBW_UP").collect();
     assert!(ends.iter().any(|w| w[1].why.contains("the network took longer than its target: the")));
@@ -172,7 +174,7 @@ fn a_flow_of_a_file_has_the_story_that_its_flags_would_have() {
         "cc = [\"cubic\", \"bbr3\"]\nduration = \"12s\"\n\
          path = { rate = \"50mbit\", rtt = \"40ms\", buffer = \"4bdp\" }\n",
     );
-    let file = tell(&plan, 1, 0, BackendChoice::SIM, &AtomicBool::new(false)).expect("a story");
+    let file = tell(&plan, 1, 0, SIM, &AtomicBool::new(false)).expect("a story");
     assert_eq!((file.cc.as_str(), file.path.as_str()), ("bbr3", "the path of x, cc bbr3"));
     assert_eq!((&file.chapters, file.truth), (&flags.chapters, flags.truth));
 }
@@ -182,11 +184,10 @@ fn a_late_flow_begins_with_its_start_and_what_is_not_there_is_said() {
     let two = "path = { rate = \"10mbit\", rtt = \"40ms\" }\nduration = \"9s\"\n\
         flow = [{ cc = \"cubic\" }, { cc = \"bbr3\", start = \"3s\" }]\n";
     let stop = AtomicBool::new(false);
-    let late = tell(&plan(two), 0, 1, BackendChoice::SIM, &stop).expect("a story");
+    let late = tell(&plan(two), 0, 1, SIM, &stop).expect("a story");
     assert_eq!((late.chapters[0].state, late.elapsed_s), ("Startup", 6.0));
     for (run, flow, says) in [(1, 0, "run 1 of 0 to 0"), (0, 2, "flow 2 of 0 to 1")] {
-        let error =
-            tell(&plan(two), run, flow, BackendChoice::SIM, &stop).expect_err(says).to_string();
+        let error = tell(&plan(two), run, flow, SIM, &stop).expect_err(says).to_string();
         assert!(error.contains(says) && error.contains("; "), "{error}");
     }
 }
@@ -197,7 +198,7 @@ fn on_a_path_that_changes_what_is_true_is_the_mean_over_the_run() {
     let told = |path: &str| {
         let text =
             format!("cc = \"bbr3\"\nduration = \"4s\"\npath = {{ {path}, rtt = \"40ms\" }}\n");
-        tell(&plan(&text), 0, 0, BackendChoice::SIM, &stop).expect(path)
+        tell(&plan(&text), 0, 0, SIM, &stop).expect(path)
     };
     let steps = told("rate = \"1mbit\", steps = [{ at = \"1s\", rate = \"2mbit\" }]");
     let share = 1452.0 / 1480.0;

@@ -141,7 +141,8 @@ pub fn run_point(
     written?;
     let place = RunContext {
         scenario: &plan.name,
-        backend: options.backend.name(),
+        stack: options.backend.stack(),
+        clock: options.backend.clock(),
         link: options.backend.link(options.link).unwrap_or_default(),
         run: index,
         at: &plan.grid.runs[index].at,
@@ -188,7 +189,7 @@ fn store(error: fullpipe_report::output::StoreError) -> RunError {
 pub(crate) fn observe(
     plan: &Plan,
     index: usize,
-    backend: BackendChoice,
+    (backend, link): (BackendChoice, Option<LinkKind>),
     interval: fullpipe_cc::Duration,
     on_sample: &mut OnSample<'_>,
     stop: &AtomicBool,
@@ -198,7 +199,7 @@ pub(crate) fn observe(
         moments: &[],
         sampling: Sampling::Asked,
         arrivals: 0,
-        link: None,
+        link: backend.link(link).map_err(RunError::Scenario)?,
         stop,
         watch: &mut |_| (),
         on_sample: &mut |flow, t, sample| on_sample(flow, t, sample),

@@ -96,11 +96,11 @@ fn sweep_over(
     watch: &mut dyn FnMut(SweepProgress),
 ) -> Result<Vec<RunResult>, SweepError> {
     let (mut journal, mut outcomes) = open(dir, plan)?;
-    let (backend, link) = (options.backend.name(), options.backend.link(options.link));
-    let link = link.ok().flatten().map(LinkKind::name);
+    let (stack, clock) = (options.backend.stack(), options.backend.clock());
+    let link = options.backend.link(options.link).ok().flatten().map(LinkKind::name);
     let other = |of| Err(JournalError::Other { dir: dir.to_owned(), of }.into());
-    if outcomes.iter().any(|outcome| outcome.backend != backend) {
-        return other("backend");
+    if outcomes.iter().any(|outcome| (outcome.stack, outcome.clock) != (stack, clock)) {
+        return other("stack or clock");
     }
     // A journal of an earlier version names no link.
     if outcomes.iter().any(|outcome| outcome.link.is_some() && outcome.link.as_deref() != link) {
@@ -181,7 +181,7 @@ fn check_scenario(dir: &Path, plan: &Plan) -> Result<(), JournalError> {
 mod tests {
     use super::*;
     use crate::backend::BackendChoice;
-    use fullpipe_scenario::Edition;
+    use fullpipe_scenario::{Clock, Edition, Stack};
 
     #[test]
     fn a_directory_is_of_one_link_alone() {
@@ -192,7 +192,7 @@ mod tests {
         // As a run over the link would end; the first is stopped before its second run.
         let sweep = |link: LinkKind, runs: usize| {
             let quic = RunOptions {
-                backend: BackendChoice::QUIC,
+                backend: BackendChoice::NOQ_REAL,
                 link: Some(link),
                 ..RunOptions::default()
             };
@@ -203,7 +203,7 @@ mod tests {
                 let stop = AtomicBool::new(false);
                 let result = run_point(&plan, i, &RunOptions::default(), &stop, &mut |_| ())?;
                 let link = Some(link.name().to_owned());
-                Ok(RunResult { backend: "quic".to_owned(), link, ..result })
+                Ok(RunResult { stack: Stack::Noq, clock: Clock::Real, link, ..result })
             };
             sweep_over(&plan, dir.path(), &quic, 1, run, &mut |_| ()).map(|done| done.len())
         };

@@ -108,7 +108,7 @@ fn the_simulator_is_as_fast_as_the_kernel() {
     let Some(runs) = std::env::var(RUNS).ok().and_then(|n| n.parse::<u64>().ok()) else {
         skip(format!("it takes half an hour; {RUNS}=5 asks for it, with five runs of each path"));
     };
-    let options = RunOptions { backend: BackendChoice::TCP, ..RunOptions::default() };
+    let options = RunOptions { backend: BackendChoice::LINUX, ..RunOptions::default() };
     if let Err(missing) = check_machine(&plan(CASES[0], "linux:bbr", "", 1), &options) {
         skip(missing.to_string());
     }
@@ -121,7 +121,7 @@ fn the_simulator_is_as_fast_as_the_kernel() {
             let seeds = 1..=runs.max(1);
             let kernel: Vec<_> = seeds
                 .clone()
-                .map(|i| measure(&plan(case, linux, "", i), case, BackendChoice::TCP))
+                .map(|i| measure(&plan(case, linux, "", i), case, BackendChoice::LINUX))
                 .collect();
             let untrusted = kernel.iter().filter(|(_, trusted)| !trusted).count();
             let kernel: Vec<Figures> = kernel.into_iter().map(|(figures, _)| figures).collect();

@@ -23,7 +23,7 @@ fn a_run_leaves_no_thread_and_no_socket() {
     // keeps.
     drop(tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime"));
     let before = held();
-    for backend in [BackendChoice::QUIC, BackendChoice::QUINN, BackendChoice::S2N] {
+    for backend in [BackendChoice::NOQ_REAL, BackendChoice::QUINN_REAL, BackendChoice::S2N] {
         let options = RunOptions { backend, ..RunOptions::default() };
         for run in 0..plan.grid.runs.len() {
             let stop = AtomicBool::new(false);

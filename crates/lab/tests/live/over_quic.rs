@@ -21,7 +21,8 @@ fn options() -> Options {
 }
 
 /// The stacks, whose ends do the same.
-const STACKS: [BackendChoice; 3] = [BackendChoice::QUIC, BackendChoice::QUINN, BackendChoice::S2N];
+const STACKS: [BackendChoice; 3] =
+    [BackendChoice::NOQ_REAL, BackendChoice::QUINN_REAL, BackendChoice::S2N];
 
 fn run(
     backend: BackendChoice,
@@ -241,7 +242,7 @@ fn a_run_by_volume_moves_exactly_that() {
 
 fn flows_start_one_after_the_other() {
     let o = Options { flows: 3, stagger: "500ms".to_owned(), ..options() };
-    let r = finish(BackendChoice::QUIC, &o, "bbr3");
+    let r = finish(BackendChoice::NOQ_REAL, &o, "bbr3");
     check_sanity(&r);
     for (i, flow) in r.flows.iter().enumerate() {
         let due = 0.5 * i as f64;
@@ -267,7 +268,7 @@ fn random_loss_is_what_was_asked_for() {
 /// limits are wide, for busy machines: unpaced, the p95 of the queue is several times as long.
 fn quinn_keeps_to_the_pacing_rate_of_our_controller() {
     let o = Options { buffer: "6bdp".to_owned(), duration: "4s".to_owned(), ..options() };
-    let [ours, own] = ["bbr3", "quinn:bbr"].map(|name| finish(BackendChoice::QUINN, &o, name));
+    let [ours, own] = ["bbr3", "quinn:bbr"].map(|name| finish(BackendChoice::QUINN_REAL, &o, name));
     let queues = [&ours, &own].map(|r| figure(r, "queue_ms.p50"));
     assert!(queues[0] < queues[1] / 2.0, "{queues:?}");
     assert!(figure(&ours, "goodput_mbps") > 12.0, "{:?}", ours.metrics);
@@ -276,7 +277,7 @@ fn quinn_keeps_to_the_pacing_rate_of_our_controller() {
 fn a_run_that_is_stopped_keeps_what_there_is() {
     let stop = AtomicBool::new(false);
     let o = Options { duration: "60s".to_owned(), ..options() };
-    let r = run(BackendChoice::QUIC, &o, "bbr3", &stop, &mut |progress| {
+    let r = run(BackendChoice::NOQ_REAL, &o, "bbr3", &stop, &mut |progress| {
         if progress.elapsed > fullpipe_cc::Duration::from_secs(1) {
             stop.store(true, Ordering::Relaxed);
         }
@@ -286,7 +287,8 @@ fn a_run_that_is_stopped_keeps_what_there_is() {
     assert!(r.interrupted && (1.0..5.0).contains(&elapsed), "{elapsed}");
 
     let stop = AtomicBool::new(true);
-    let nothing = run(BackendChoice::QUIC, &o, "bbr3", &stop, &mut |_| ()).expect_err("no result");
+    let nothing =
+        run(BackendChoice::NOQ_REAL, &o, "bbr3", &stop, &mut |_| ()).expect_err("no result");
     assert!(matches!(nothing, RunError::StoppedEarly), "{nothing}");
 }
 
@@ -298,9 +300,9 @@ fn flows_differ_in_algorithm_and_application_and_share_a_chain() {
         [[flow]]\nname = \"call\"\ncc = \"bbr3\"\napp = { rate_limited = { rate = \"800kbit\", write = \"1000B\" } }\n\
         [[flow]]\nname = \"web\"\ncc = \"noq:cubic\"\napp = { request_response = { response = \"20kB\", think = \"100ms\" } }\n";
     let plan = plan(text);
-    BackendChoice::QUIC.check_plan(&plan, "x.toml").expect("it has all of this");
+    BackendChoice::NOQ_REAL.check_plan(&plan, "x.toml").expect("it has all of this");
     let over =
-        RunOptions { backend: BackendChoice::QUIC, rows: Some(100), ..RunOptions::default() };
+        RunOptions { backend: BackendChoice::NOQ_REAL, rows: Some(100), ..RunOptions::default() };
     let r = trusted(run_point(&plan, 0, &over, &AtomicBool::new(false), &mut |_| ()));
     let ccs: Vec<&str> = r.flows.iter().map(|f| f.cc.as_str()).collect();
     assert_eq!(ccs, ["bbr3", "cubic", "bbr3", "noq:cubic"]);

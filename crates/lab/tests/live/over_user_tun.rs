@@ -6,13 +6,13 @@ use std::sync::atomic::AtomicBool;
 use fullpipe_lab::{BackendChoice, RunOptions, check_machine, run_point};
 use fullpipe_report::metrics::RunResult;
 use fullpipe_report::plan::Plan;
-use fullpipe_scenario::Edition;
+use fullpipe_scenario::{Clock, Edition, Over, Stack};
 
 /// The run of a file.
 fn run(text: &str) -> RunResult {
     let plan = Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default());
     let plan = plan.unwrap_or_else(|e| panic!("{e}"));
-    let backend: BackendChoice = "tcp:user-tun".parse().expect("a backend");
+    let backend = BackendChoice::of(Over::in_real_time(Stack::Tcp)).expect("a backend");
     backend.check_plan(&plan, "x.toml").expect("the backend has all of it");
     let options = RunOptions { backend, rows: Some(200), ..RunOptions::default() };
     check_machine(&plan, &options).expect("the test names its needs");
@@ -41,7 +41,7 @@ fn ours_and_the_kernels_move_their_bytes_both_ways() {
         format!("[[flow]]\ncc = \"{cc}\"\napp = {{ bytes = \"{bytes}B\" }}\n{more}\n")
     };
     let run = run(&format!("{PATH}{}", flows.map(flow).concat()));
-    assert_eq!(run.backend, "tcp:user-tun");
+    assert_eq!((run.stack, run.clock), (Stack::Tcp, Clock::Real));
     for (flow, (cc, _, bytes)) in run.flows.iter().zip(flows) {
         assert_eq!(flow.cc, cc);
         assert_eq!(flow.metrics["completed_bytes"], Some(f64::from(bytes)), "{cc}");
@@ -95,7 +95,7 @@ fn ours_and_the_kernels_share_a_link_in_one_run() {
                 app = { bytes = \"200kB\" }\n";
     let text = text.replace("buffer", "up = [{ bottleneck = { rate = \"20mbit\" } }], buffer");
     let run = timed_run(&text);
-    assert_eq!(run.backend, "tcp:user-tun");
+    assert_eq!((run.stack, run.clock), (Stack::Tcp, Clock::Real));
     for flow in &run.flows {
         let goodput = flow.metrics["goodput_mbps"].expect("it sent");
         assert!(goodput > 0.5, "{}: {goodput} Mbit/s", flow.cc);

@@ -195,8 +195,8 @@ pub(crate) fn prague_keeps_the_queue_of_l4s(backend: BackendChoice) {
     );
     for run in &runs {
         let of = |name| figure(&run.metrics, name);
-        assert!(of("queue_ms.p95") < 1.0, "{}: {} ms", run.backend, of("queue_ms.p95"));
-        assert!(of("utilization") > 0.85, "{}: {}", run.backend, of("utilization"));
+        assert!(of("queue_ms.p95") < 1.0, "{}: {} ms", run.stack, of("queue_ms.p95"));
+        assert!(of("utilization") > 0.85, "{}: {}", run.stack, of("utilization"));
     }
     let (ours, simulated) = figures(&runs, "queue_ms.p95");
     assert!((ours - simulated).abs() < 0.1, "{ours} and {simulated} ms");

@@ -7,7 +7,7 @@ use fullpipe_report::metrics::RunResult;
 use crate::beside_sim::{self, PATH, assert_near, figures, plan, run};
 
 fn both(text: &str) -> [RunResult; 2] {
-    beside_sim::both(BackendChoice::QUIC_VIRTUAL, text)
+    beside_sim::both(BackendChoice::NOQ, text)
 }
 
 /// The simulator agrees with the real stack: within 2 % of goodput, 1 % of the shortest round trip,
@@ -54,9 +54,9 @@ fn the_same_seed_gives_the_same_figures_and_another_seed_others() {
          app = {{ short_flows = {{ bytes = \"30kB\", every = \"50ms\" }} }}\n",
         PATH.replace("buffer", "loss = \"1%\", buffer")
     );
-    let first = run(BackendChoice::QUIC_VIRTUAL, &text);
-    assert_eq!(first, run(BackendChoice::QUIC_VIRTUAL, &text));
-    let other = run(BackendChoice::QUIC_VIRTUAL, &format!("seed = 2\n{text}"));
+    let first = run(BackendChoice::NOQ, &text);
+    assert_eq!(first, run(BackendChoice::NOQ, &text));
+    let other = run(BackendChoice::NOQ, &format!("seed = 2\n{text}"));
     assert_ne!(first.metrics, other.metrics);
 }
 
@@ -101,57 +101,57 @@ fn applications_do_what_they_do_in_the_simulator() {
 
 #[test]
 fn a_receive_window_leaves_no_queue() {
-    beside_sim::a_receive_window_leaves_no_queue(BackendChoice::QUIC_VIRTUAL);
+    beside_sim::a_receive_window_leaves_no_queue(BackendChoice::NOQ);
 }
 
 #[test]
 fn a_window_that_grows_is_refused() {
-    beside_sim::a_window_that_grows_is_refused(BackendChoice::QUIC_VIRTUAL);
+    beside_sim::a_window_that_grows_is_refused(BackendChoice::NOQ);
 }
 
 #[test]
 fn pauses_do_not_widen_the_window() {
-    beside_sim::pauses_do_not_widen_the_window(BackendChoice::QUIC_VIRTUAL);
+    beside_sim::pauses_do_not_widen_the_window(BackendChoice::NOQ);
 }
 
 #[test]
 fn a_known_path_is_full_at_once() {
-    beside_sim::a_known_path_is_full_at_once(BackendChoice::QUIC_VIRTUAL);
+    beside_sim::a_known_path_is_full_at_once(BackendChoice::NOQ);
 }
 
 #[test]
 fn data_goes_up_and_around() {
-    beside_sim::data_goes_up_and_around(BackendChoice::QUIC_VIRTUAL, "quic");
+    beside_sim::data_goes_up_and_around(BackendChoice::NOQ, "quic");
 }
 
 #[test]
 fn silences_and_stops_are_what_the_file_says() {
-    beside_sim::silences_and_stops_are_what_the_file_says(BackendChoice::QUIC_VIRTUAL);
+    beside_sim::silences_and_stops_are_what_the_file_says(BackendChoice::NOQ);
 }
 
 #[test]
 fn a_bad_path_loses_nothing() {
-    beside_sim::a_bad_path_loses_nothing(BackendChoice::QUIC_VIRTUAL);
+    beside_sim::a_bad_path_loses_nothing(BackendChoice::NOQ);
 }
 
 #[test]
 fn prague_keeps_the_queue_of_l4s() {
-    beside_sim::prague_keeps_the_queue_of_l4s(BackendChoice::QUIC_VIRTUAL);
+    beside_sim::prague_keeps_the_queue_of_l4s(BackendChoice::NOQ);
 }
 
 #[test]
 fn a_field_that_is_changed_ends_ecn() {
-    beside_sim::a_field_that_is_changed_ends_ecn(BackendChoice::QUIC_VIRTUAL);
+    beside_sim::a_field_that_is_changed_ends_ecn(BackendChoice::NOQ);
 }
 
 #[test]
 fn classic_marks_take_the_place_of_losses() {
-    beside_sim::classic_marks_take_the_place_of_losses(BackendChoice::QUIC_VIRTUAL);
+    beside_sim::classic_marks_take_the_place_of_losses(BackendChoice::NOQ);
 }
 
 #[test]
 fn an_algorithm_of_the_stack_is_no_sender_of_l4s() {
-    beside_sim::is_no_sender_of_l4s(BackendChoice::QUIC_VIRTUAL, "noq:cubic");
+    beside_sim::is_no_sender_of_l4s(BackendChoice::NOQ, "noq:cubic");
 }
 
 #[test]
@@ -159,16 +159,19 @@ fn what_it_does_not_have_is_refused() {
     for (line, says) in [
         (
             "transport = \"tcp\"",
-            "x.toml:4: flow[0].transport: transport = \"tcp\" does not run over quic:noq",
+            "x.toml:4: flow[0].transport: transport = \"tcp\" does not run over noq (virtual clock)",
         ),
         (
             "handshake = false",
-            "flow[0].handshake: handshake does not run over quic:noq; write --backend sim",
+            "flow[0].handshake: handshake does not run over noq (virtual clock); write --stack sim",
         ),
-        ("cc = \"quinn:bbr\"", "quinn:bbr does not run over quic:noq; write --backend quic:quinn"),
+        (
+            "cc = \"quinn:bbr\"",
+            "quinn:bbr does not run over noq (virtual clock); write --stack quinn",
+        ),
     ] {
         let text = format!("cc = \"bbr3\"\n{PATH}[[flow]]\n{line}\n");
-        let error = BackendChoice::QUIC_VIRTUAL.check_plan(&plan(&text), "x.toml");
+        let error = BackendChoice::NOQ.check_plan(&plan(&text), "x.toml");
         let error = error.expect_err(says).to_string();
         assert!(error.contains(says) && !error.contains('\n'), "{error}");
     }

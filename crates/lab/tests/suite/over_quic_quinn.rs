@@ -6,7 +6,7 @@ use fullpipe_report::metrics::RunResult;
 use crate::beside_sim::{self, PATH, assert_near, figure, figures, plan, run};
 
 fn both(text: &str) -> [RunResult; 2] {
-    beside_sim::both(BackendChoice::QUINN_VIRTUAL, text)
+    beside_sim::both(BackendChoice::QUINN, text)
 }
 
 fn one_flow(cc: &str, duration: &str, path: &str) -> String {
@@ -52,7 +52,7 @@ fn random_losses_cost_what_they_cost_in_the_simulator() {
 #[test]
 fn the_pacing_rate_is_enforced_to_the_packet() {
     let path = "rate = \"100mbit\", rtt = \"20ms\", buffer = \"1bdp\"";
-    let run = run(BackendChoice::QUINN_VIRTUAL, &one_flow("fixed:20mbit", "4s", path));
+    let run = run(BackendChoice::QUINN, &one_flow("fixed:20mbit", "4s", path));
     let goodput = figure(&run.metrics, "goodput_mbps");
     assert!((19.0..20.0).contains(&goodput), "{goodput} Mbit/s of 20");
     // A batch of quinn's has ten datagrams, which take 1.2 ms of the link.
@@ -67,11 +67,11 @@ fn the_same_seed_gives_the_same_figures_and_another_seed_others() {
          app = {{ short_flows = {{ bytes = \"30kB\", every = \"50ms\" }} }}\n",
         PATH.replace("buffer", "loss = \"1%\", buffer")
     );
-    let first = run(BackendChoice::QUINN_VIRTUAL, &text);
+    let first = run(BackendChoice::QUINN, &text);
     for _ in 0..2 {
-        assert_eq!(first, run(BackendChoice::QUINN_VIRTUAL, &text));
+        assert_eq!(first, run(BackendChoice::QUINN, &text));
     }
-    let other = run(BackendChoice::QUINN_VIRTUAL, &format!("seed = 2\n{text}"));
+    let other = run(BackendChoice::QUINN, &format!("seed = 2\n{text}"));
     assert_ne!(first.metrics, other.metrics);
 }
 
@@ -80,11 +80,11 @@ fn quinns_own_algorithms_run_unpaced_beside_ours() {
     let flow = |cc: &str| format!("[[flow]]\nname = \"{cc}\"\ncc = \"{cc}\"\n");
     for own in ["quinn:bbr", "quinn:cubic", "quinn:reno"] {
         let text = format!("duration = \"3s\"\n{PATH}{}", flow(own));
-        let alone = run(BackendChoice::QUINN_VIRTUAL, &text);
+        let alone = run(BackendChoice::QUINN, &text);
         let goodput = figure(&alone.metrics, "goodput_mbps");
         assert!(goodput > 35.0, "{own} has {goodput} Mbit/s of 50");
         let text = format!("{text}{}", flow("bbr3"));
-        let beside = run(BackendChoice::QUINN_VIRTUAL, &text);
+        let beside = run(BackendChoice::QUINN, &text);
         for flow in &beside.flows {
             let goodput = figure(&flow.metrics, "goodput_mbps");
             assert!(goodput > 2.0, "{own} and bbr3: {} has {goodput} Mbit/s", flow.name);
@@ -122,57 +122,57 @@ fn applications_do_what_they_do_in_the_simulator() {
 
 #[test]
 fn a_receive_window_leaves_no_queue() {
-    beside_sim::a_receive_window_leaves_no_queue(BackendChoice::QUINN_VIRTUAL);
+    beside_sim::a_receive_window_leaves_no_queue(BackendChoice::QUINN);
 }
 
 #[test]
 fn a_window_that_grows_is_refused() {
-    beside_sim::a_window_that_grows_is_refused(BackendChoice::QUINN_VIRTUAL);
+    beside_sim::a_window_that_grows_is_refused(BackendChoice::QUINN);
 }
 
 #[test]
 fn pauses_do_not_widen_the_window() {
-    beside_sim::pauses_do_not_widen_the_window(BackendChoice::QUINN_VIRTUAL);
+    beside_sim::pauses_do_not_widen_the_window(BackendChoice::QUINN);
 }
 
 #[test]
 fn a_known_path_is_full_at_once() {
-    beside_sim::a_known_path_is_full_at_once(BackendChoice::QUINN_VIRTUAL);
+    beside_sim::a_known_path_is_full_at_once(BackendChoice::QUINN);
 }
 
 #[test]
 fn data_goes_up_and_around() {
-    beside_sim::data_goes_up_and_around(BackendChoice::QUINN_VIRTUAL, "quic");
+    beside_sim::data_goes_up_and_around(BackendChoice::QUINN, "quic");
 }
 
 #[test]
 fn silences_and_stops_are_what_the_file_says() {
-    beside_sim::silences_and_stops_are_what_the_file_says(BackendChoice::QUINN_VIRTUAL);
+    beside_sim::silences_and_stops_are_what_the_file_says(BackendChoice::QUINN);
 }
 
 #[test]
 fn a_bad_path_loses_nothing() {
-    beside_sim::a_bad_path_loses_nothing(BackendChoice::QUINN_VIRTUAL);
+    beside_sim::a_bad_path_loses_nothing(BackendChoice::QUINN);
 }
 
 #[test]
 fn prague_keeps_the_queue_of_l4s() {
-    beside_sim::prague_keeps_the_queue_of_l4s(BackendChoice::QUINN_VIRTUAL);
+    beside_sim::prague_keeps_the_queue_of_l4s(BackendChoice::QUINN);
 }
 
 #[test]
 fn a_field_that_is_changed_ends_ecn() {
-    beside_sim::a_field_that_is_changed_ends_ecn(BackendChoice::QUINN_VIRTUAL);
+    beside_sim::a_field_that_is_changed_ends_ecn(BackendChoice::QUINN);
 }
 
 #[test]
 fn classic_marks_take_the_place_of_losses() {
-    beside_sim::classic_marks_take_the_place_of_losses(BackendChoice::QUINN_VIRTUAL);
+    beside_sim::classic_marks_take_the_place_of_losses(BackendChoice::QUINN);
 }
 
 #[test]
 fn an_algorithm_of_the_stack_is_no_sender_of_l4s() {
-    beside_sim::is_no_sender_of_l4s(BackendChoice::QUINN_VIRTUAL, "quinn:cubic");
+    beside_sim::is_no_sender_of_l4s(BackendChoice::QUINN, "quinn:cubic");
 }
 
 #[test]
@@ -180,15 +180,15 @@ fn what_it_does_not_have_is_refused() {
     for (line, says) in [
         (
             "transport = \"tcp\"",
-            "transport = \"tcp\" does not run over quic:quinn-virtual; write --backend sim or tcp",
+            "transport = \"tcp\" does not run over quinn (virtual clock); write --stack sim or --stack",
         ),
         (
             "cc = \"noq:bbr3\"",
-            "noq:bbr3 does not run over quic:quinn-virtual; write --backend quic",
+            "noq:bbr3 does not run over quinn (virtual clock); write --stack noq",
         ),
     ] {
         let text = format!("cc = \"bbr3\"\n{PATH}[[flow]]\n{line}\n");
-        let error = BackendChoice::QUINN_VIRTUAL.check_plan(&plan(&text), "x.toml");
+        let error = BackendChoice::QUINN.check_plan(&plan(&text), "x.toml");
         let error = error.expect_err(says).to_string();
         assert!(error.contains(says) && !error.contains('\n'), "{error}");
     }

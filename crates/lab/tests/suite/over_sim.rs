@@ -62,8 +62,11 @@ fn another_stack_has_no_simulator() {
     let options = Options { cc: vec!["noq:bbr3".parse().expect("a name")], ..Options::default() };
     let plan = options.plan().expect("sound options");
     let error = BackendChoice::SIM.check_plan(&plan, "options").expect_err("not there");
-    assert!(error.to_string().contains("noq:bbr3 does not run over sim"), "{error}");
+    assert!(
+        error.to_string().contains("noq:bbr3 does not run over sim (virtual clock)"),
+        "{error}"
+    );
     let stop = AtomicBool::new(false);
     let error = run_point(&plan, 0, &RunOptions::default(), &stop, &mut |_| ());
-    assert!(error.expect_err("no result").to_string().contains("write --backend quic"));
+    assert!(error.expect_err("no result").to_string().contains("write --stack noq"));
 }

@@ -7,7 +7,7 @@ use fullpipe_report::metrics::RunResult;
 use crate::beside_sim::{self, PATH, assert_near, figure, figures, plan, run};
 
 fn both(text: &str) -> [RunResult; 2] {
-    beside_sim::both(BackendChoice::TCP_USER, text)
+    beside_sim::both(BackendChoice::TCP, text)
 }
 
 #[test]
@@ -44,9 +44,9 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
          app = {{ short_flows = {{ bytes = \"30kB\", every = \"50ms\" }} }}\n",
         PATH.replace("buffer", "loss = \"1%\", buffer")
     );
-    let first = run(BackendChoice::TCP_USER, &text);
-    assert_eq!(first, run(BackendChoice::TCP_USER, &text));
-    let other = run(BackendChoice::TCP_USER, &format!("seed = 2\n{text}"));
+    let first = run(BackendChoice::TCP, &text);
+    assert_eq!(first, run(BackendChoice::TCP, &text));
+    let other = run(BackendChoice::TCP, &format!("seed = 2\n{text}"));
     assert_ne!(first.metrics, other.metrics);
 }
 
@@ -105,12 +105,12 @@ fn applications_do_what_they_do_in_the_simulator() {
 
 #[test]
 fn data_goes_up_and_around() {
-    beside_sim::data_goes_up_and_around(BackendChoice::TCP_USER, "tcp");
+    beside_sim::data_goes_up_and_around(BackendChoice::TCP, "tcp");
 }
 
 #[test]
 fn silences_and_stops_are_what_the_file_says() {
-    beside_sim::silences_and_stops_are_what_the_file_says(BackendChoice::TCP_USER);
+    beside_sim::silences_and_stops_are_what_the_file_says(BackendChoice::TCP);
 }
 
 /// Two flows that come late into a queue which thirty others keep above its threshold see nothing
@@ -134,7 +134,7 @@ fn flows_that_come_late_into_a_marked_queue_go_on_with_ecn() {
 
 #[test]
 fn a_bad_path_loses_nothing() {
-    beside_sim::a_bad_path_loses_nothing(BackendChoice::TCP_USER);
+    beside_sim::a_bad_path_loses_nothing(BackendChoice::TCP);
 }
 
 #[test]
@@ -142,17 +142,20 @@ fn what_it_does_not_have_is_refused() {
     for (line, says) in [
         (
             "transport = \"quic\"",
-            "x.toml:4: flow[0].transport: transport = \"quic\" does not run over tcp:user",
+            "x.toml:4: flow[0].transport: transport = \"quic\" does not run over tcp (virtual clock)",
         ),
         (
             "handshake = false",
-            "flow[0].handshake: handshake does not run over tcp:user; write --backend sim",
+            "flow[0].handshake: handshake does not run over tcp (virtual clock); write --stack sim",
         ),
-        ("transport = \"tcp\"\nprr = false", "flow[0].prr: prr does not run over tcp:user"),
-        ("cc = \"noq:bbr3\"", "noq:bbr3 does not run over tcp:user; write --backend quic"),
+        (
+            "transport = \"tcp\"\nprr = false",
+            "flow[0].prr: prr does not run over tcp (virtual clock)",
+        ),
+        ("cc = \"noq:bbr3\"", "noq:bbr3 does not run over tcp (virtual clock); write --stack noq"),
     ] {
         let text = format!("cc = \"bbr3\"\n{PATH}[[flow]]\n{line}\n");
-        let error = BackendChoice::TCP_USER.check_plan(&plan(&text), "x.toml");
+        let error = BackendChoice::TCP.check_plan(&plan(&text), "x.toml");
         let error = error.expect_err(says).to_string();
         assert!(error.contains(says) && !error.contains('\n'), "{error}");
     }
@@ -161,7 +164,7 @@ fn what_it_does_not_have_is_refused() {
 #[test]
 fn a_file_of_the_docs_runs_unchanged() {
     let text = include_str!("../../../../scenarios/three-backends.toml");
-    let run = run(BackendChoice::TCP_USER, text);
+    let run = run(BackendChoice::TCP, text);
     let verdicts = plan(text).judge(&[&run.probes]);
     assert!(verdicts.iter().all(|v| v.met), "{:?}", run.probes);
     assert_eq!(run.links.len(), 2, "each link is seen by itself");

@@ -58,7 +58,6 @@ fn nothing_from_a_result_becomes_markup() {
     report.toml = evil.to_owned();
     let run = &mut report.runs[0];
     run.at[0].1 = evil.to_owned();
-    run.backend = evil.to_owned();
     (run.flows[0].name, run.flows[0].cc) = (evil.to_owned(), evil.to_owned());
     run.series[0].state = Some(evil.into());
     run.emulator = Some(EmulatorRecord {

@@ -6,29 +6,31 @@ use fullpipe_lab::BackendChoice;
 use fullpipe_lab::run::{RunOptions, check_machine};
 use fullpipe_report::plan::Plan;
 use fullpipe_scenario::Edition;
+#[cfg(target_os = "linux")]
+use fullpipe_scenario::{Over, Stack};
 
 #[test]
 fn a_stack_refuses_what_it_does_not_have() {
     for (backend, flow, says) in [
         (
-            BackendChoice::QUINN,
+            BackendChoice::QUINN_REAL,
             "cc = \"noq:cubic\"",
-            "noq:cubic does not run over quic:quinn; write --backend quic",
+            "noq:cubic does not run over quinn (real clock); write --stack noq",
         ),
         (
-            BackendChoice::QUIC,
+            BackendChoice::NOQ_REAL,
             "cc = \"quinn:bbr\"",
-            "quinn:bbr does not run over quic; write --backend quic:quinn",
+            "quinn:bbr does not run over noq (real clock); write --stack quinn",
         ),
         (
-            BackendChoice::QUINN,
+            BackendChoice::QUINN_REAL,
             "cc = \"s2n:bbr\"",
-            "s2n:bbr does not run over quic:quinn; write --backend quic:s2n",
+            "s2n:bbr does not run over quinn (real clock); write --stack s2n",
         ),
         (
             BackendChoice::S2N,
             "cc = \"quinn:bbr\"",
-            "quinn:bbr does not run over quic:s2n; write --backend quic:quinn",
+            "quinn:bbr does not run over s2n (real clock); write --stack quinn",
         ),
     ] {
         let text = format!("path = {{ rate = \"10mbit\", rtt = \"40ms\" }}\n[[flow]]\n{flow}\n");
@@ -41,25 +43,21 @@ fn a_stack_refuses_what_it_does_not_have() {
 /// Their sockets write what the stacks say, which is ECT(0).
 #[test]
 fn ecn_is_that_of_backends_that_see_each_packet() {
-    for (backend, name) in [
-        (BackendChoice::QUIC, "quic"),
-        (BackendChoice::QUINN, "quic:quinn"),
-        (BackendChoice::S2N, "quic:s2n"),
-    ] {
+    for backend in [BackendChoice::NOQ_REAL, BackendChoice::QUINN_REAL, BackendChoice::S2N] {
         for ecn in ["classic", "l4s"] {
             let text = format!(
                 "path = {{ rate = \"10mbit\", rtt = \"40ms\" }}\n[[flow]]\ncc = \"prague\"\necn = \"{ecn}\"\n"
             );
             let plan = Plan::parse(&text, "x.toml", "x", "".as_ref(), Edition::default());
-            let refusal = backend.check_plan(&plan.expect("sound"), "x.toml").expect_err(name);
+            let refusal = backend.check_plan(&plan.expect("sound"), "x.toml").expect_err(ecn);
             let (refusal, says) = (
                 refusal.to_string(),
                 format!(
-                    "x.toml:4: flow[0].ecn: ecn does not run over {name}; write --backend sim or \
-                     quic:noq or tcp:user"
+                    "x.toml:4: flow[0].ecn: ecn does not run over {backend}; write --stack sim or \
+                     --stack noq or --stack quinn or --stack tcp"
                 ),
             );
-            let has_all = refusal.starts_with(&says) && refusal.contains("quic:quinn-virtual");
+            let has_all = refusal.starts_with(&says) && refusal.contains("--stack quinn");
             assert!(has_all && !refusal.contains('\n'), "{refusal}");
         }
     }
@@ -88,8 +86,9 @@ fn a_handshake_is_not_asked_to_wait_for_a_flow_of_half_a_minute() {
     let text =
         "path = { rate = \"9mbit\", rtt = \"1s\" }\ncc = \"bbr3\"\n[[flow]]\nextra_rtt = \"25s\"\n";
     let plan = Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default()).expect("sound");
-    let error = BackendChoice::QUIC_VIRTUAL.check_plan(&plan, "x.toml").expect_err("too long");
-    let says = "x.toml:4: flow[0].extra_rtt: a round trip above 25s does not run over quic:noq";
+    let error = BackendChoice::NOQ.check_plan(&plan, "x.toml").expect_err("too long");
+    let says =
+        "x.toml:4: flow[0].extra_rtt: a round trip above 25s does not run over noq (virtual clock)";
     assert!(error.to_string().starts_with(says), "{error}");
 }
 
@@ -97,15 +96,15 @@ fn a_handshake_is_not_asked_to_wait_for_a_flow_of_half_a_minute() {
 #[cfg(target_os = "linux")]
 fn tcp_on_a_device_refuses_what_it_does_not_have() {
     for (flow, says) in [
-        ("mss = 1000", "mss does not run over tcp:user-tun"),
-        ("cc = \"noq:bbr3\"", "noq:bbr3 does not run over tcp:user-tun; write --backend quic"),
+        ("mss = 1000", "mss does not run over tcp (real clock)"),
+        ("cc = \"noq:bbr3\"", "noq:bbr3 does not run over tcp (real clock); write --stack noq"),
     ] {
         let text = format!(
             "path = {{ rate = \"9mbit\", rtt = \"9ms\" }}\ncc = \"bbr3\"\n[[flow]]\n{flow}\n"
         );
         let plan = Plan::parse(&text, "x.toml", "x", Path::new(""), Edition::default());
         let plan = plan.unwrap_or_else(|e| panic!("{e}"));
-        let backend: BackendChoice = "tcp:user-tun".parse().expect("a backend");
+        let backend = BackendChoice::of(Over::in_real_time(Stack::Tcp)).expect("a backend");
         let error = backend.check_plan(&plan, "x.toml").expect_err(says).to_string();
         assert!(error.contains(says) && !error.contains('\n'), "{error}");
     }
@@ -119,7 +118,7 @@ fn the_kernel_runs_the_files_for_linux() {
     let mut seen = 0;
     for file in files {
         let plan = Plan::load(&file.path(), Edition::default()).expect("a scenario file");
-        BackendChoice::TCP.check_plan(&plan, "a file").expect("the kernel's TCP runs it");
+        BackendChoice::LINUX.check_plan(&plan, "a file").expect("the kernel's TCP runs it");
         seen += 1;
     }
     assert_eq!(seen, 6);
@@ -162,12 +161,8 @@ fn media_is_refused_where_it_does_not_run() {
         let refusal = refusal.to_string();
         assert!(refusal.contains(says) && refusal.lines().count() == 1, "{refusal}");
     };
-    for (backend, name) in [
-        (BackendChoice::QUIC, "quic"),
-        (BackendChoice::QUINN, "quic:quinn"),
-        (BackendChoice::S2N, "quic:s2n"),
-    ] {
-        let says = format!("flow[0].app: app media does not run over {name}; write --backend sim");
+    for backend in [BackendChoice::NOQ_REAL, BackendChoice::QUINN_REAL, BackendChoice::S2N] {
+        let says = format!("flow[0].app: app media does not run over {backend}; write --stack sim");
         of(backend, "bitrate = \"2mbit\"", &says);
     }
 }
@@ -187,9 +182,9 @@ fn what_a_stacks_own_algorithm_does_not_take_is_refused() {
         check_machine(&plan.expect("sound"), &RunOptions { backend, ..RunOptions::default() })
     };
     for (backend, cc) in [
-        (BackendChoice::QUIC_VIRTUAL, "noq:bbr3"),
-        (BackendChoice::QUIC_VIRTUAL, "noq:cubic"),
-        (BackendChoice::QUINN_VIRTUAL, "quinn:bbr"),
+        (BackendChoice::NOQ, "noq:bbr3"),
+        (BackendChoice::NOQ, "noq:cubic"),
+        (BackendChoice::QUINN, "quinn:bbr"),
     ] {
         assert!(check(backend, cc, &no_probe).is_ok(), "{cc}");
         for (flow, says) in [

@@ -19,9 +19,8 @@ fn parse(path: &str) -> Result<Plan, String> {
     plan.map_err(|error| error.to_string())
 }
 
-fn run(path: &str, backend: &str) -> RunResult {
+fn run(path: &str, backend: BackendChoice) -> RunResult {
     let plan = parse(path).unwrap_or_else(|e| panic!("{path}: {e}"));
-    let backend: BackendChoice = backend.parse().expect(backend);
     backend.check_plan(&plan, "x.toml").expect("the backend has all of it");
     let options = RunOptions { backend, rows: Some(40), ..RunOptions::default() };
     run_point(&plan, 0, &options, &AtomicBool::new(false), &mut |_| ()).expect("it runs")
@@ -61,10 +60,10 @@ const PAIRS: [(&str, &str); 5] = [
 
 #[test]
 fn what_begins_again_is_the_same_written_out() {
-    let plain = run(RATE, "sim");
+    let plain = run(RATE, BackendChoice::SIM);
     for (short, long) in PAIRS {
         let [short_run, long_run] =
-            [short, long].map(|more| run(&format!("{RATE}, {more}"), "sim"));
+            [short, long].map(|more| run(&format!("{RATE}, {more}"), BackendChoice::SIM));
         assert!(short_run == long_run, "{short}: not the same as {long}");
         assert!(short_run.metrics != plain.metrics, "{short} does nothing");
     }
@@ -77,13 +76,13 @@ fn outages_from_the_start_end_with_their_rounds() {
         "down = [{ blackhole = { every = \"1s\", repeat = 2, list = [{ from = \"0s\", to = \"200ms\" }] } }]",
         "down = [{ blackhole = [{ from = \"0s\", to = \"200ms\" }, { from = \"1s\", to = \"1200ms\" }] }]",
     ]
-    .map(|more| run(&format!("{RATE}, {more}"), "sim"));
+    .map(|more| run(&format!("{RATE}, {more}"), BackendChoice::SIM));
     assert!(short == long);
 }
 
 #[test]
 fn rounds_hold_over_the_other_virtual_backends_too() {
-    for backend in ["quic:noq", "tcp:user"] {
+    for backend in [BackendChoice::NOQ, BackendChoice::TCP] {
         let half = run(&format!("{RATE}, {}", PAIRS[2].0), backend);
         // Outages of a third of the time.
         let utilization = figure(&half.metrics, "utilization");

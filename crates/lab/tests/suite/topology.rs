@@ -25,13 +25,13 @@ fn run_over(backend: BackendChoice, text: &str) -> RunResult {
 
 /// The backends with whole stacks under a virtual clock.
 fn stacks() -> impl Iterator<Item = BackendChoice> {
-    let names = [
-        "quic:noq",
+    let all = [
+        BackendChoice::NOQ,
         #[cfg(feature = "quinn")]
-        "quic:quinn-virtual",
-        "tcp:user",
+        BackendChoice::QUINN,
+        BackendChoice::TCP,
     ];
-    names.into_iter().map(|name| name.parse().expect("a backend"))
+    all.into_iter()
 }
 
 fn goodput(result: &RunResult, flow: usize) -> f64 {
@@ -339,15 +339,18 @@ fn backends_without_a_graph_say_so_with_the_line() {
     let flow = "flow = [{ from = \"a\", to = \"c\" }]\n";
     let chain = "cc = \"cubic\"\nlink = [{ rate = \"9mbit\", delay = \"5ms\" }, { rate = \"9mbit\", delay = \"5ms\" }]\n";
     for (text, line) in [
-        (format!("{TWO_IN}{flow}"), "x.toml:3: network: a graph of links does not run over quic"),
+        (
+            format!("{TWO_IN}{flow}"),
+            "x.toml:3: network: a graph of links does not run over noq (real clock)",
+        ),
         (
             format!("{chain}flow = [{{ route = \"1-0\" }}]\n"),
             "x.toml:3: flow[0].route: a graph of links does not run",
         ),
     ] {
         let plan = plan(&text).expect("a sound file");
-        let backend: BackendChoice = "quic".parse().expect("a backend");
-        let error = backend.check_plan(&plan, "x.toml").expect_err("refused").to_string();
+        let error =
+            BackendChoice::NOQ_REAL.check_plan(&plan, "x.toml").expect_err("refused").to_string();
         assert!(error.starts_with(line), "{error}");
         assert!(BackendChoice::SIM.check_plan(&plan, "x.toml").is_ok());
     }

@@ -33,8 +33,7 @@ fn folder() -> tempfile::TempDir {
 #[test]
 fn a_rate_that_is_0_at_both_ends_begins_again() {
     let dir = folder();
-    for backend in ["sim", "quic:noq", "tcp:user"] {
-        let backend: BackendChoice = backend.parse().expect(backend);
+    for backend in [BackendChoice::SIM, BackendChoice::NOQ, BackendChoice::TCP] {
         let text = "cc = \"cubic\"\nduration = \"8s\"\npath = { trace = \"rates.csv\", rtt = \"20ms\", buffer = \"60kB\" }\n";
         let result = run(dir.path(), backend, text);
         // Of 1.9 s 0.4 s at 20 Mbit/s, 0.4 s at 5 and 0.5 s at 12.
@@ -53,8 +52,7 @@ fn a_rate_that_is_0_at_both_ends_begins_again() {
 #[test]
 fn an_rtt_over_time_is_that_of_its_time_in_both_directions() {
     let dir = folder();
-    for backend in ["sim", "quic:noq", "tcp:user"] {
-        let backend: BackendChoice = backend.parse().expect(backend);
+    for backend in [BackendChoice::SIM, BackendChoice::NOQ, BackendChoice::TCP] {
         let text = "cc = \"cubic\"\nduration = \"3s\"\npath = { trace = \"rtts.csv\", rate = \"50mbit\" }\n\
                     [[flow]]\napp = { rate_limited = { rate = \"1mbit\" } }\nstart = \"0s\"\n";
         let result = run(dir.path(), backend, text);
@@ -99,8 +97,7 @@ fn a_loss_over_time_is_that_of_its_time() {
 #[test]
 fn the_capacity_over_time_is_that_of_the_first_link() {
     let dir = folder();
-    for backend in ["sim", "quic:noq", "tcp:user"] {
-        let backend: BackendChoice = backend.parse().expect(backend);
+    for backend in [BackendChoice::SIM, BackendChoice::NOQ, BackendChoice::TCP] {
         let run = |path: &str| {
             let text = format!(
                 "cc = \"cubic\"\nduration = \"3800ms\"\npath = {{ {path}, rtt = \"20ms\" }}\n"

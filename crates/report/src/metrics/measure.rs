@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use fullpipe_cc::Duration;
 use fullpipe_path::{ElementConfig, MTU_BYTES, PathConfig, PathStats, RateConfig};
 use fullpipe_scenario::formulas::{bits_per_sec, jain, millis_of, ratio, seconds};
-use fullpipe_scenario::{Flow, LinkKind, Scenario};
+use fullpipe_scenario::{Clock, Flow, LinkKind, Scenario, Stack};
 use fullpipe_sim::{Route, SimConfig};
 use fullpipe_traffic::{MediaStats, SenderStats, Tally};
 
@@ -21,8 +21,10 @@ use crate::observe::{ByFlow, Checkpoint, FlowOnLink, Observations, SeriesRow};
 pub struct RunContext<'a> {
     /// The scenario's name.
     pub scenario: &'a str,
-    /// The backend's name.
-    pub backend: &'a str,
+    /// The stack that carries its flows.
+    pub stack: Stack,
+    /// The clock by which they move.
+    pub clock: Clock,
     /// The kind of the link of a run in real time.
     pub link: Option<LinkKind>,
     /// The number of the run in its grid.
@@ -99,7 +101,8 @@ impl<'a> Measurement<'a> {
             run: place.run,
             repetition: 0,
             scenario: place.scenario.to_owned(),
-            backend: place.backend.to_owned(),
+            stack: place.stack,
+            clock: place.clock,
             link: place.link.map(|link| link.name().to_owned()),
             at: place.at.to_vec(),
             seed: self.scenario.seed,

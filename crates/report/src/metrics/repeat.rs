@@ -217,6 +217,8 @@ pub fn changes(before: &[RunResult], now: &[RunResult]) -> Vec<Change> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use fullpipe_scenario::{Clock, Stack};
+
     use super::*;
 
     /// Five values, their interval from a table of Student's t: 2.776 of four degrees of freedom.
@@ -252,7 +254,8 @@ pub(super) mod tests {
             run: 0,
             repetition: 0,
             scenario: "x".into(),
-            backend: "quic".into(),
+            stack: Stack::Noq,
+            clock: Clock::Real,
             link: None,
             at: Vec::new(),
             seed: 1,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fullpipe_scenario::{Clock, Stack};
 use serde::{Deserialize, Serialize};
 
 use crate::observe::{EmulatorRecord, SeriesRow};
@@ -16,8 +17,10 @@ pub struct RunResult {
     pub repetition: usize,
     /// The scenario's name.
     pub scenario: String,
-    /// Backend that carried its flows.
-    pub backend: String,
+    /// Stack that carried its flows.
+    pub stack: Stack,
+    /// Clock by which they moved.
+    pub clock: Clock,
     /// Link between the ends in real time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,

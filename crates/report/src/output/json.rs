@@ -1,5 +1,6 @@
 //! The one JSON object that `run` and `compare` print.
 
+use fullpipe_scenario::{Clock, Over, Stack};
 use serde::{Deserialize, Serialize};
 
 use crate::expect::Verdict;
@@ -10,7 +11,7 @@ use crate::plan::Plan;
 
 /// The version of the JSON's form. It grows when a field changes its name or its meaning; fields
 /// may be added without.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 #[derive(Deserialize)]
 struct Version {
@@ -68,8 +69,8 @@ pub enum BaselineError {
     OtherVersion(u32),
     #[error("it has no scenario '{0}' with this text; record it again with fullpipe run --json")]
     NoScenario(String),
-    #[error("'{name}' ran over {before} in it and is to run over {now}; record it again")]
-    OtherBackend { name: String, before: String, now: String },
+    #[error("'{name}' ran with {before} in it and is to run with {now}; record it again")]
+    OtherStack { name: String, before: String, now: String },
     #[error(
         "'{0}' has one run of each point in it, which no interval can be made of; record it with --repeat 5"
     )]
@@ -99,24 +100,27 @@ impl Reports {
         }
     }
 
-    /// The runs of a plan, for a comparison with those that are to come over this backend.
+    /// The runs of a plan, for a comparison with those that are to come over this stack, by this clock.
     ///
     /// # Errors
     /// There are none, or they are no measure: in real time one run of a point.
     pub fn baseline_of(
         &self,
         plan: &Plan,
-        backend: &str,
-        is_realtime: bool,
+        (stack, clock): (Stack, Clock),
     ) -> Result<&[RunResult], BaselineError> {
         let name = || plan.name.clone();
         let found = self.scenarios.iter().find(|s| s.scenario == plan.name && s.toml == plan.text);
         let report = found.ok_or_else(|| BaselineError::NoScenario(name()))?;
-        if let Some(run) = report.runs.iter().find(|run| run.backend != backend) {
-            let (before, now) = (run.backend.clone(), backend.to_owned());
-            return Err(BaselineError::OtherBackend { name: name(), before, now });
+        let is_other = |run: &&RunResult| (run.stack, run.clock) != (stack, clock);
+        if let Some(run) = report.runs.iter().find(is_other) {
+            let options = |stack, clock| {
+                Over { stack: Some(stack), clock: Some(clock), link: None }.options()
+            };
+            let (before, now) = (options(run.stack, run.clock), options(stack, clock));
+            return Err(BaselineError::OtherStack { name: name(), before, now });
         }
-        if is_realtime && report.intervals.is_empty() {
+        if clock == Clock::Real && report.intervals.is_empty() {
             return Err(BaselineError::OneRun(name()));
         }
         Ok(&report.runs)

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use fullpipe_scenario::Over;
 use serde_json::json;
 
 use super::atomic_file::Temporary;
@@ -283,12 +284,21 @@ fn section(page: &mut String, number: usize, report: &ScenarioReport) -> Result<
     lateness(page, report);
     let _ = write!(
         page,
-        "<details>\n<summary>The scenario: save it as a file, and <code>fullpipe run --backend {} FILE.toml</code> \
+        "<details>\n<summary>The scenario: save it as a file, and <code>fullpipe run {} FILE.toml</code> \
          runs it again</summary>\n<pre>{}</pre>\n</details>\n</section>\n",
-        escape(report.runs.first().map_or("sim", |run| &run.backend)),
+        escape(&over(report).options()),
         escape(&report.toml)
     );
     Ok(())
+}
+
+/// Stack and clock of the runs.
+fn over(report: &ScenarioReport) -> Over {
+    report.runs.first().map_or_else(Over::default, |run| Over {
+        stack: Some(run.stack),
+        clock: (run.clock != run.stack.usual_clock()).then_some(run.clock),
+        link: None,
+    })
 }
 
 /// The verdict on each expectation, which the row is named by.

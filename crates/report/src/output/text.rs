@@ -75,7 +75,8 @@ impl<'a> Places<'a> {
 
     fn header(&self) -> Vec<String> {
         let axes = self.axes.iter().map(|axis| (*axis).clone());
-        let head = ["scenario", "backend", "seed"].map(str::to_owned).into_iter().chain(axes);
+        let head =
+            ["scenario", "stack", "clock", "seed"].map(str::to_owned).into_iter().chain(axes);
         head.chain(self.repeats.then(|| "repetition".to_owned())).collect()
     }
 
@@ -83,7 +84,8 @@ impl<'a> Places<'a> {
         let at = |axis: &&String| {
             run.at.iter().find(|(name, _)| name == *axis).map_or(String::new(), |(_, v)| v.clone())
         };
-        let head = [run.scenario.clone(), run.backend.clone(), run.seed.to_string()].into_iter();
+        let (stack, clock) = (run.stack.to_string(), run.clock.to_string());
+        let head = [run.scenario.clone(), stack, clock, run.seed.to_string()].into_iter();
         let repetition = self.repeats.then(|| run.repetition.to_string());
         head.chain(self.axes.iter().map(at)).chain(repetition).collect()
     }

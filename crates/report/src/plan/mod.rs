@@ -7,7 +7,7 @@ mod options;
 
 use std::path::Path;
 
-use fullpipe_scenario::{Edition, FileError, Grid, ScenarioFile, Wrong, locate};
+use fullpipe_scenario::{Edition, FileError, Grid, Over, ScenarioFile, Wrong, locate};
 
 pub use extras::{PathExtras, TraceText};
 pub use network::NetworkText;
@@ -25,6 +25,8 @@ pub struct Plan {
     pub about: Option<String>,
     /// The scenario's text.
     pub text: String,
+    /// Stack, clock and link of the runs.
+    pub over: Over,
     /// The runs.
     pub grid: Grid,
     /// The expectations of the runs.
@@ -60,7 +62,7 @@ impl Plan {
     }
 
     fn of(scenario: ScenarioFile, file: &str) -> Result<Self, FileError> {
-        let ScenarioFile { name, about, text, grid, shortened, expected } = scenario;
+        let ScenarioFile { name, about, text, over, grid, shortened, expected } = scenario;
         let mut probes = Vec::new();
         let mut expectations = Vec::with_capacity(expected.len());
         for (i, expectation) in expected.iter().enumerate() {
@@ -70,7 +72,7 @@ impl Plan {
             parsed.known_failure.clone_from(&expectation.known_failure);
             expectations.push(parsed);
         }
-        Ok(Self { name, about, text, grid, expectations, shortened, probes })
+        Ok(Self { name, about, text, over, grid, expectations, shortened, probes })
     }
 
     /// Identifier that differs from that of every other plan.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use fullpipe_cc::Algorithm;
-use fullpipe_scenario::{Cc, Edition, FileError};
+use fullpipe_scenario::{Cc, Edition, FileError, Over};
 
 use super::{NetworkText, PathExtras, Plan};
 
@@ -39,6 +39,8 @@ pub struct Options {
     pub extras: PathExtras,
     /// The path of a scenario file, in place of all that is said of it above.
     pub network: Option<NetworkText>,
+    /// Stack, clock and link.
+    pub over: Over,
 }
 
 impl Default for Options {
@@ -60,6 +62,7 @@ impl Default for Options {
             paths: Vec::new(),
             extras: PathExtras::default(),
             network: None,
+            over: Over::default(),
         }
     }
 }
@@ -153,7 +156,8 @@ impl Options {
             _ => self.seed.to_string(),
         };
         let mut text = format!(
-            "name = \"{name}\"\ncc = {cc}\nduration = \"{duration}\"\nseed = {seed}\n\n{}\n[[flow]]\ncount = {}\nevery = \"{}\"\n",
+            "name = \"{name}\"\n{}cc = {cc}\nduration = \"{duration}\"\nseed = {seed}\n\n{}\n[[flow]]\ncount = {}\nevery = \"{}\"\n",
+            self.over.fields(),
             self.path_toml(),
             self.flows,
             self.stagger

@@ -1,7 +1,7 @@
 use super::*;
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{ElementConfig, QueueConfig, QueueLimit, RateConfig};
-use fullpipe_scenario::{Run, Scenario};
+use fullpipe_scenario::{Run, Scenario, Stack};
 use fullpipe_sim::{ReceiveWindow, Route};
 use fullpipe_traffic::Application;
 
@@ -347,7 +347,7 @@ fn an_outage_ends_and_a_table_of_the_top_stands_there() {
     let said = path("queue = { red = { min = \"9kB\", max = \"5kB\" } }");
     assert!(said.ends_with("path.queue: red: give a max above min"), "{said}");
     let said = path("[nonsense]");
-    for field in ["`variant`", "`full`", "`over_quic`", "`over_tcp`"] {
+    for field in ["`variant`", "`full`", "`over_noq`", "`over_linux`"] {
         assert!(said.contains(field), "{field}: {said}");
     }
     let said = path("[[variant]]\nname = \"a\"\nfull.seed = 3");
@@ -366,10 +366,12 @@ fn a_field_in_a_variant_has_the_line_where_it_stands() {
 fn a_table_of_an_edition_replaces_fields_only_in_that_edition() {
     let text = format!(
         "cc = \"bbr3\"\nduration = \"20s\"\nexpect = [\"jain == 1\"]\n{PATH}[full]\nduration = \"60s\"\n\
-         path.buffer = [\"1bdp\", \"2bdp\"]\n[over_quic]\nduration = \"5s\"\nexpect = []\n"
+         path.buffer = [\"1bdp\", \"2bdp\"]\n[over_noq]\nduration = \"5s\"\nexpect = []\n"
     );
-    let read = |full, is_quic| {
-        let edition = Edition { full, backend: if is_quic { Some("quic") } else { None } };
+    let read = |full, is_noq: bool| {
+        let noq = Over::in_real_time(Stack::Noq);
+        let over = if is_noq { noq } else { Over::default() };
+        let edition = Edition { full, over };
         let p = Plan::parse(&text, "x.toml", "x", Path::new(""), edition).expect("a plan");
         let secs = p.grid.runs[0].scenario().expect("sound").duration.expect("one").as_nanos()
             / 1_000_000_000;

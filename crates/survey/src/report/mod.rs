@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_report::output::page::write_text;
+use fullpipe_scenario::{Clock, Stack};
 use serde::Serialize;
 
 use crate::baseline::{Fallen, Worse};
@@ -24,7 +25,7 @@ pub const PAGE: &str = "report.html";
 
 /// The version of the JSON's form. It grows when a field changes its name or its meaning; fields
 /// may be added without.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// The results of a survey as a whole.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -40,8 +41,10 @@ pub struct Report {
     pub paths: u64,
     /// Kinds of disturbances that were asked for; all where none is named.
     pub kinds: Vec<Kind>,
-    /// Backend that carried the flows.
-    pub backend: &'static str,
+    /// Stack that carried the flows.
+    pub stack: Stack,
+    /// Clock by which they moved.
+    pub clock: Clock,
     /// The algorithms.
     pub algorithms: Vec<String>,
     /// A goodput below this part of the reference's falls short.
@@ -103,7 +106,8 @@ impl Report {
             seeds: options.seeds.get(),
             paths: options.paths,
             kinds: options.kinds.clone(),
-            backend: options.backend.name(),
+            stack: options.backend.stack(),
+            clock: options.backend.clock(),
             algorithms: options.senders.names.clone(),
             limit,
             interrupted: outcomes.interrupted,

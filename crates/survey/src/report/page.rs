@@ -29,11 +29,12 @@ fn render(report: &Report) -> Result<String, PageError> {
         if kinds.is_empty() { String::new() } else { format!(" with {}", kinds.join(", ")) };
     let _ = write!(
         out,
-        "<h1>{}</h1>\n<p class=\"source\">{} random paths of seed {}{kinds}, over {}.</p>\n",
+        "<h1>{}</h1>\n<p class=\"source\">{} random paths of seed {}{kinds}, over {}, {} clock.</p>\n",
         escape(&title),
         report.paths,
         report.seed,
-        report.backend
+        report.stack,
+        report.clock
     );
     if report.seeds > 1 {
         let _ = writeln!(out, "<p>Each value is a mean of {} runs.</p>", report.seeds);
@@ -43,11 +44,8 @@ fn render(report: &Report) -> Result<String, PageError> {
     }
     if !report.skipped.is_empty() {
         let count = report.skipped.len();
-        let _ = writeln!(
-            out,
-            "<p>{count} of the paths need what {} does not have.</p>",
-            report.backend
-        );
+        let _ =
+            writeln!(out, "<p>{count} of the paths need what {} does not have.</p>", report.stack);
     }
     let rules = Measure::ALL.map(|measure| format!("{measure} {}", measure.rule(report.limit)));
     let _ = writeln!(out, "<p class=\"detail\">A path is short where: {}.</p>", rules.join("; "));

@@ -25,7 +25,7 @@ mod testbed;
 use std::marker::PhantomData;
 
 use fullpipe_report::observe::Observations;
-use fullpipe_scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
+use fullpipe_scenario::{Cc, Clock, Feature, LinkKind, Protocol, Scenario};
 use fullpipe_traffic::Application;
 
 use super::link;
@@ -58,12 +58,12 @@ const LINKS: &[LinkKind] = &[LinkKind::Udp, LinkKind::Tun];
 const LINKS: &[LinkKind] = &[LinkKind::Udp];
 
 impl<S: Stack> Backend for OverQuic<S> {
-    fn name(&self) -> &'static str {
-        S::NAME
+    fn stack(&self) -> fullpipe_scenario::Stack {
+        S::NAMED
     }
 
-    fn is_realtime(&self) -> bool {
-        true
+    fn clock(&self) -> Clock {
+        Clock::Real
     }
 
     fn links(&self) -> &'static [LinkKind] {

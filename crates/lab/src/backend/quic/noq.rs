@@ -22,7 +22,7 @@ use crate::backend::RunError;
 /// noq as a stack.
 pub(in crate::backend) struct Noq;
 
-alike!(Noq, "quic");
+alike!(Noq);
 
 fn runs(cc: Cc) -> bool {
     matches!(cc, Cc::Program(_))

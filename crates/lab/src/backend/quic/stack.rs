@@ -28,8 +28,8 @@ pub(in crate::backend) type FlowError = Box<dyn std::error::Error + Send + Sync>
 /// A QUIC stack. Each end of a connection answers what the other asks for, so that data takes
 /// either direction.
 pub(in crate::backend) trait Stack: Send + Sync + 'static {
-    /// The backend's name on the command line.
-    const NAME: &'static str;
+    /// Its name on the command line.
+    const NAMED: fullpipe_scenario::Stack;
     type Server: Send;
     /// A client's endpoint of any number of connections.
     type Endpoint: Clone + Send + Sync + 'static;
@@ -215,9 +215,9 @@ impl<C: Connection> Flows<C> {
 /// The part of a stack that is the same for noq and quinn. Its file has the functions `runs`,
 /// `runtime`, `transport`, `set_unsent`, `sample` and `read`.
 macro_rules! alike {
-    ($stack:ident, $name:literal) => {
+    ($stack:ident) => {
         impl Stack for $stack {
-            const NAME: &'static str = $name;
+            const NAMED: fullpipe_scenario::Stack = fullpipe_scenario::Stack::$stack;
             type Server = Endpoint;
             type Endpoint = Endpoint;
             type Connection = Connection;

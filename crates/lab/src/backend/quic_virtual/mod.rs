@@ -20,7 +20,7 @@ use fullpipe_cc::{Controller, Duration, Instant};
 use fullpipe_noq::TransportSettings;
 use fullpipe_path::Ecn;
 use fullpipe_report::observe::Observations;
-use fullpipe_scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
+use fullpipe_scenario::{Cc, Clock, Feature, LinkKind, Protocol, Scenario};
 use fullpipe_sim::ReceiveWindow;
 use fullpipe_traffic::Application;
 
@@ -51,12 +51,12 @@ pub(super) static NOQ: QuicVirtual<Noq> = QuicVirtual(PhantomData);
 pub(super) static QUINN: QuicVirtual<Quinn> = QuicVirtual(PhantomData);
 
 impl<S: Stack> Backend for QuicVirtual<S> {
-    fn name(&self) -> &'static str {
-        S::NAME
+    fn stack(&self) -> fullpipe_scenario::Stack {
+        S::NAMED
     }
 
-    fn is_realtime(&self) -> bool {
-        false
+    fn clock(&self) -> Clock {
+        Clock::Virtual
     }
 
     fn links(&self) -> &'static [LinkKind] {

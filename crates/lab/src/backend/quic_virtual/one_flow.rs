@@ -196,7 +196,7 @@ impl QuicFlow {
     ) -> Result<Self, RunError> {
         let ours = config.cc.algorithm();
         let cc = S::control(config.cc).ok_or_else(|| {
-            RunError::Scenario(format!("{} is none of the algorithms of {}", config.cc, S::NAME))
+            RunError::Scenario(format!("{} is none of the algorithms of {}", config.cc, S::NAMED))
         })?;
         let flow = FlowConfig {
             jitter: Duration::ZERO,

@@ -21,7 +21,7 @@ use crate::backend::quic::identity::Identity;
 /// A stack, by the types and functions of its crate.
 pub(in crate::backend) trait Stack: Sized + Send + Sync + 'static {
     /// The backend's name on the command line.
-    const NAME: &'static str;
+    const NAMED: fullpipe_scenario::Stack;
 
     type Endpoint;
     type Connection;

@@ -17,7 +17,7 @@ mod user_stack;
 use fullpipe_adapter::CongestionControl;
 use fullpipe_cc::Algorithm;
 use fullpipe_report::observe::Observations;
-use fullpipe_scenario::{Cc, Feature, KernelCc, LinkKind, Protocol, Scenario};
+use fullpipe_scenario::{Cc, Clock, Feature, KernelCc, LinkKind, Protocol, Scenario, Stack};
 use fullpipe_traffic::Application;
 
 use super::link;
@@ -36,12 +36,12 @@ const MAX_FLOWS: usize = 256;
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
 impl Backend for TcpLinux {
-    fn name(&self) -> &'static str {
-        "tcp"
+    fn stack(&self) -> Stack {
+        Stack::Linux
     }
 
-    fn is_realtime(&self) -> bool {
-        true
+    fn clock(&self) -> Clock {
+        Clock::Real
     }
 
     fn links(&self) -> &'static [LinkKind] {
@@ -109,12 +109,12 @@ impl Backend for TcpLinux {
 pub(super) struct TcpUserTun;
 
 impl Backend for TcpUserTun {
-    fn name(&self) -> &'static str {
-        "tcp:user-tun"
+    fn stack(&self) -> Stack {
+        Stack::Tcp
     }
 
-    fn is_realtime(&self) -> bool {
-        true
+    fn clock(&self) -> Clock {
+        Clock::Real
     }
 
     fn links(&self) -> &'static [LinkKind] {

@@ -8,7 +8,7 @@ pub(super) mod settings;
 mod tests;
 
 use fullpipe_report::observe::Observations;
-use fullpipe_scenario::{Cc, Feature, LinkKind, Protocol, Scenario};
+use fullpipe_scenario::{Cc, Clock, Feature, LinkKind, Protocol, Scenario, Stack};
 use fullpipe_traffic::Application;
 
 use super::network::Stacks;
@@ -19,12 +19,12 @@ use ends::TcpEnds;
 pub(super) struct TcpUser;
 
 impl Backend for TcpUser {
-    fn name(&self) -> &'static str {
-        "tcp:user"
+    fn stack(&self) -> Stack {
+        Stack::Tcp
     }
 
-    fn is_realtime(&self) -> bool {
-        false
+    fn clock(&self) -> Clock {
+        Clock::Virtual
     }
 
     fn links(&self) -> &'static [LinkKind] {

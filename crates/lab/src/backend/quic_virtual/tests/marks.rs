@@ -95,13 +95,13 @@ fn each_mark_of_l4s_is_heard_of() {
         ] {
             let elements = format!("down = [{{ marking = \"{share}\" }}]\n{up}");
             let (marked, heard) = marked_and_heard(*stack, "l4s", &elements);
-            println!("{} {share} {up}: of {marked} marks {heard} were heard of", stack.name());
-            assert!(marked > 100, "{} {share}: {marked}", stack.name());
+            println!("{} {share} {up}: of {marked} marks {heard} were heard of", stack.stack());
+            assert!(marked > 100, "{} {share}: {marked}", stack.stack());
             let late = marked.saturating_sub(heard);
-            assert!(heard <= marked && late <= 60, "{} {share}: {heard}/{marked}", stack.name());
+            assert!(heard <= marked && late <= 60, "{} {share}: {heard}/{marked}", stack.stack());
             // Without L4S an ACK counts as one packet: it is for two or more.
             let (marked, heard) = marked_and_heard(*stack, "classic", &elements);
-            println!("{} {share} {up}: as classic ECN {heard} of {marked}", stack.name());
+            println!("{} {share} {up}: as classic ECN {heard} of {marked}", stack.stack());
             assert!(heard <= marked && heard > 0);
         }
     }

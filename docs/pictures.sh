@@ -12,7 +12,7 @@ shot() { # PAGE PICTURE HEIGHT
         --screenshot="$PWD/$2" "file://$1" 2>/dev/null
 }
 
-cargo run --release --quiet -- compare --report "$pages/report.html" >/dev/null 2>&1
+cargo run --release --quiet -- compare --stack noq --report "$pages/report.html" >/dev/null 2>&1
 shot "$pages/report.html" report.png 1660
 for shot in fig4:1030 fig8:1440 coexist:1090; do
     figure=${shot%:*}

@@ -25,7 +25,7 @@ umask 022
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 logs=$here/target/bare
-first=${BARE_FIRST:-cargo run --release -- compare}
+first=${BARE_FIRST:-cargo run --release -- compare --stack noq}
 tests=${BARE_TESTS:-./test.sh}
 packages=gcc,libc6-dev,python3,ca-certificates,git
 gigabytes=12

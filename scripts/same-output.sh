@@ -21,7 +21,7 @@ done
 # The exit code is a part of the output: 2 for a file that the simulator refuses. Standard error is
 # not: its progress lines depend on the time.
 of() {
-    { "$1" run "$2" --stack sim --json 2>/dev/null || echo "exit $?"; } | sha256sum
+    { "$1" run "$2" --json 2>/dev/null || echo "exit $?"; } | sha256sum
 }
 same=0 other=0
 for file in "${files[@]}"; do

@@ -78,7 +78,7 @@ const ROWS = [1, 2, 3].map((at_s) => ({ at_s, mbps: [9, 0.4], capacity_mbps: [20
 
 /** A verdict as judge --json prints it: judge itself runs other programs, and takes a minute. */
 const VERDICT = {
-  schema_version: 1, quick: false, looks_like: "a kind of its own", looks: { kind: "unknown", paced: null }, worse: null,
+  schema_version: 2, quick: false, looks_like: "a kind of its own", looks: { kind: "unknown", paced: null }, worse: null,
   interrupted: false, defects: [{ name: "stuck", about: "it does not move" }],
   checks: [{
     check: "fills the path", course: "clean", unit: "%", value: 31.5, good: 76, broken: 40, ours: { bbr3: 95, reno: 80 },

@@ -5,7 +5,7 @@ use crate::print;
 
 /// Remove what a killed run left on this machine
 ///
-/// A run over tcp or with --link tun, and fullpipe link, remove their network namespaces when they
+/// A run over TCP in real time, or with --link tun, and fullpipe link, remove their network namespaces when they
 /// end, also by Ctrl-C or SIGTERM. A run that is killed (SIGKILL) cannot. This removes the
 /// namespaces of runs whose process is gone, with the devices in them, and kills the commands of
 /// fullpipe link that still run there; where `kernel load --default` was killed, it puts back what

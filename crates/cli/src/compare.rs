@@ -21,7 +21,7 @@ use crate::say;
 /// The file of the report without --report.
 const REPORT: &str = "fullpipe-report.html";
 
-/// Algorithms over tcp when none is named.
+/// Names of the algorithms over linux when none is named.
 const TCP_CC: [&str; 2] = ["linux:bbr", "linux:cubic"];
 
 /// Compare congestion control algorithms on one path, or on two
@@ -37,9 +37,10 @@ pub(crate) struct Args {
     over: OverArgs,
     /// The algorithms: bbr3, bbr3x, bbr3-linux, bbr3x-linux, bbr-swift, prague, bbr1, cubic, reno,
     /// fixed:RATE; over noq its own noq:bbr3, noq:cubic, noq:reno, over quinn quinn:bbr,
-    /// quinn:cubic, quinn:reno, over s2n s2n:bbr, s2n:cubic; over linux bbr3 and bbr3x (as bbr3-linux and bbr3x-linux, loaded into the kernel for the run),
-    /// cubic, reno and those that the kernel has, like linux:bbr, linux:cubic, linux:reno [default:
-    /// bbr3,cubic; over linux linux:bbr,linux:cubic]
+    /// quinn:cubic, quinn:reno, over s2n s2n:bbr, s2n:cubic; over linux bbr3 and bbr3x (as
+    /// bbr3-linux and bbr3x-linux, loaded into the kernel for the run), cubic, reno and those that
+    /// the kernel has, like linux:bbr, linux:cubic, linux:reno [default: bbr3,cubic; over linux
+    /// linux:bbr,linux:cubic]
     #[arg(long, short = 'c', value_name = "NAMES", value_delimiter = ',')]
     cc: Vec<Cc>,
     /// Another sender beside them, over linux: two programs, as a scenario file has them, 'NAME = {
@@ -131,6 +132,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     perform(&experiments, &options, 1, &outputs, &stop)
 }
 
+/// The algorithms over linux when none is named.
+fn kernels() -> Vec<Cc> {
+    TCP_CC.iter().filter_map(|name| name.parse().ok()).collect()
+}
+
 /// `NAME = { … }` as TOML has it.
 pub(crate) fn parse_program(text: &str) -> Result<(String, String), String> {
     let like = "write NAME = { server = \"COMMAND\", client = \"COMMAND\" }";
@@ -158,7 +164,7 @@ impl Args {
         let usual = Options::default();
         let show = |text: Option<String>, usual: String| text.unwrap_or(usual);
         let own = self.path.over(Options {
-            cc: self.algorithms(),
+            cc: self.cc.clone(),
             over: self.over.named(),
             programs: self.program.clone(),
             flows: self.flows.unwrap_or(usual.flows),
@@ -168,20 +174,17 @@ impl Args {
         })?;
         let of_file = own.network.as_ref().and_then(|network| network.duration.clone());
         let duration = self.duration.map(units::show_duration).or(of_file);
-        let own = Options { duration: show(duration, usual.duration), ..own };
+        let cc = match own.cc.is_empty() {
+            true if own.over.stack() == Stack::Linux => kernels(),
+            true => usual.cc,
+            false => own.cc,
+        };
+        let own = Options { duration: show(duration, usual.duration), cc, ..own };
         if self.describes_a_path() {
             return Ok(own);
         }
         let path = |buffer: &str, loss: &str| (buffer.to_owned(), loss.to_owned());
         Ok(Options { paths: vec![path("6bdp", "0%"), path("1bdp", "1%")], ..own })
-    }
-
-    fn algorithms(&self) -> Vec<Cc> {
-        if !self.cc.is_empty() {
-            return self.cc.clone();
-        }
-        let kernels = || TCP_CC.iter().filter_map(|name| name.parse().ok()).collect();
-        if self.over.named().stack() == Stack::Linux { kernels() } else { Options::default().cc }
     }
 
     fn describes_a_path(&self) -> bool {

@@ -11,7 +11,7 @@ use fullpipe_lab::{RunError, RunOptions, run_point};
 use fullpipe_report::output::ScenarioReport;
 use fullpipe_report::plan::{Options, Plan};
 use fullpipe_scenario::units;
-use fullpipe_scenario::{Cc, Clock, Edition};
+use fullpipe_scenario::{Cc, Clock, Edition, Stack};
 
 use crate::failure::Failure;
 use crate::heartbeat::Heartbeat;
@@ -150,7 +150,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             plan
         }
     };
-    let (backend, _) = choose(plan.over)?;
+    let (backend, link) = choose(plan.over)?;
+    backend.link(link).map_err(Failure::bad_input)?;
     if args.pictures.is_any() && backend.is_realtime() {
         return Err(Failure::bad_input(format!(
             "--svg and --series-csv: in real time they would be of another run than the story; write \
@@ -189,10 +190,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 /// ask for a file where there is also an option that conflicts with one.
 fn check_without_file(args: &Args) -> Result<(), String> {
     if args.cc.algorithm().is_none() {
+        let name = args.cc.to_string();
+        let stack = name.split_once(':').and_then(|(stack, _)| stack.parse::<Stack>().ok());
+        let stack = stack.map_or_else(String::new, |stack| format!("--stack {stack} "));
         return Err(format!(
-            "there is no story of {0}, which is another program's own; write bbr3, bbr3x, bbr3-linux, bbr3x-linux, \
-             bbr-swift, prague, bbr1, cubic, reno or fixed:RATE; fullpipe compare --cc {0} shows what it does",
-            args.cc
+            "there is no story of {name}, which is another program's own; write bbr3, bbr3x, bbr3-linux, bbr3x-linux, \
+             bbr-swift, prague, bbr1, cubic, reno or fixed:RATE; fullpipe compare {stack}--cc {name} shows what it does"
         ));
     }
     let option = match args {

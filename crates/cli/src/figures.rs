@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let (backend, link) = args.over.choose()?;
     if let Some(link) = link {
         return Err(Failure::bad_input(format!(
-            "--link {link}: figures in real time run over their stack's usual link; leave it out"
+            "--link {link}: figures run over the usual link of their stack; leave it out"
         )));
     }
     let figures = chosen(args, backend)?;

@@ -26,7 +26,7 @@ pub(crate) struct OverArgs {
     #[arg(long, value_name = "LINK")]
     link: Option<LinkKind>,
     /// Has become --stack and --clock.
-    #[arg(long, short = 'b', visible_alias = "over", hide = true, value_parser = refuse)]
+    #[arg(long, short = 'b', alias = "over", hide = true, value_parser = refuse)]
     backend: Option<Infallible>,
 }
 

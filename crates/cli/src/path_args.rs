@@ -139,6 +139,7 @@ impl PathArgs {
             buffer: self.buffer.map_or(usual.buffer, |buffer| buffer.to_string()),
             loss: self.loss.map_or(usual.loss, |p| units::show_loss(p.as_f64())),
             seed: seed.unwrap_or(usual.seed),
+            over: network.as_ref().map_or(usual.over, |network| usual.over.or(network.over)),
             extras,
             network,
             ..usual

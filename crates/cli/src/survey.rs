@@ -55,7 +55,7 @@ pub(crate) struct Args {
     /// Compare each algorithm of --cc with these, in place of the first with the others
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     against: Vec<Cc>,
-    /// Another sender under test, over tcp: two programs, as in compare; may be given several times
+    /// Another sender under test, over linux: two programs, as in compare; may be given several times
     #[arg(long, value_name = "NAME={...}", value_parser = parse_program)]
     program: Vec<(String, String)>,
     /// Number of paths; a larger number continues in the same directory

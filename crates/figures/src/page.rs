@@ -97,9 +97,9 @@ fn section(page: &mut String, r: &FigureResult, backend: BackendChoice) -> Resul
     for table in &r.drawing.tables {
         rows(page, r.name, table);
     }
-    let again = match backend.is_realtime() {
-        true => format!(" {}", backend.options()),
-        false => String::new(),
+    let again = match backend == BackendChoice::SIM {
+        true => String::new(),
+        false => format!(" {}", backend.options()),
     };
     let shorter = r.shortened.as_ref().map_or_else(String::new, |s| format!(" Shortened: {s}."));
     let _ = write!(

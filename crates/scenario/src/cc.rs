@@ -105,7 +105,7 @@ pub enum UnknownCc {
     /// Not one of this program's.
     #[error(
         "{0}; over quinn its own quinn:bbr, quinn:cubic, quinn:reno; over s2n its own s2n:bbr, \
-         s2n:cubic; fixed:RATE; over tcp the kernel's: linux:bbr, linux:cubic, linux:reno{meant}",
+         s2n:cubic; fixed:RATE; over linux the kernel's: linux:bbr, linux:cubic, linux:reno{meant}",
         meant = did_you_mean(&.0.0, names())
     )]
     Program(#[from] fullpipe_adapter::UnknownCongestionControl),

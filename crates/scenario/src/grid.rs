@@ -326,6 +326,19 @@ fn named(root: &DeTable<'_>) -> Result<Over, Wrong> {
     })
 }
 
+/// Refuses a stack, a clock and a link in a table: all runs of a file have the same.
+fn no_choice_in(table: &DeTable<'_>, name: &str) -> Result<(), Wrong> {
+    match ["stack", "clock", "real_link"].into_iter().find(|field| table.contains_key(*field)) {
+        None => Ok(()),
+        Some(field) => Err(Wrong::new(
+            format!("{name}.{field}"),
+            format!(
+                "a file has one {field} for all of its runs; write it above the first line in [ ]"
+            ),
+        )),
+    }
+}
+
 /// Lays the tables of the edition upon the file, and takes those of the others away. Says what is
 /// shorter than published.
 fn choose_edition(
@@ -339,9 +352,11 @@ fn choose_edition(
         Some(_) => Err(Wrong::new(name, format!("no table; write [{name}] before its fields"))),
     };
     let full = take("full")?;
+    no_choice_in(&full, "full")?;
     let mut own = DeTable::new();
     for (stack, name) in STACK_TABLES {
         let table = take(name)?;
+        no_choice_in(&table, name)?;
         if over.stack() == stack && over.clock() == Clock::Real {
             own = table;
         }
@@ -436,6 +451,7 @@ fn points<'i>(root: &DeTable<'i>) -> Result<Vec<Points<'i>>, Wrong> {
             let why = format!("'{}' is named twice", name.escape_debug());
             return Err(Wrong::new(format!("variant[{i}].name"), why));
         }
+        no_choice_in(&changes, &format!("variant[{i}]"))?;
         let mut tree = base.clone();
         tree::overlay(&mut tree, &changes);
         let axes = tree::take_axes(&mut tree)?;

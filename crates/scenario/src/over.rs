@@ -1,5 +1,6 @@
-//! The stack that carries the flows of a run, its clock and its link: what `--stack`, `--clock` and
-//! `--link` name, and the fields `stack`, `clock` and `real_link` of a file, whose `link` is a part of its path.
+//! The stack that carries the flows of a run, its clock and its link: the options `--stack`,
+//! `--clock` and `--link`, and the fields `stack`, `clock` and `real_link` of a file. (The field
+//! `link` of a file is a part of its path.)
 
 use std::fmt;
 use std::str::FromStr;
@@ -85,7 +86,7 @@ impl Stack {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Clock {
-    /// Whatever happens next, happens next: a run takes as long as its work.
+    /// That of the next event: a run takes as long as its work.
     Virtual,
     /// The machine's.
     Real,
@@ -139,18 +140,21 @@ impl Over {
         self.clock.unwrap_or(self.stack().usual_clock())
     }
 
-    /// What these leave out is as in `file`. Clock and link of a file are those of its stack, and
-    /// of no other one.
+    /// The same, with what they leave out as in `file`. Clock and link of a file are those of its
+    /// stack, and of no other one.
     #[must_use]
     pub fn or(self, file: Self) -> Self {
-        if self.stack.is_some_and(|stack| stack != file.stack()) {
+        if self.stack.is_some() && file.stack.is_some() && self.stack != file.stack {
             return self;
         }
-        let clock = self.clock.or(file.clock);
-        // A link is one of a clock.
-        let same_clock = self.clock.is_none() || self.clock == Some(file.clock());
-        let link = self.link.or(file.link.filter(|_| same_clock));
-        Self { stack: self.stack.or(file.stack), clock, link }
+        let both = Self {
+            stack: self.stack.or(file.stack),
+            clock: self.clock.or(file.clock),
+            link: self.link,
+        };
+        // The link of a file counts in real time alone.
+        let link = file.link.filter(|_| both.clock() == Clock::Real);
+        Self { link: self.link.or(link), ..both }
     }
 
     /// The options that name this.
@@ -209,6 +213,12 @@ mod tests {
         assert_eq!(Over::of(Stack::Sim).or(file), Over::of(Stack::Sim));
         let now_virtual = over(None, Some(Clock::Virtual), None);
         assert_eq!(now_virtual.or(file), over(Some(Stack::Noq), Some(Clock::Virtual), None));
+        let link_alone = over(Some(Stack::Noq), None, Some(LinkKind::Tun));
+        assert_eq!(Over::default().or(link_alone).link, None);
+        let in_real_time = over(None, Some(Clock::Real), None);
+        assert_eq!(in_real_time.or(link_alone).link, Some(LinkKind::Tun));
+        let clock_alone = over(None, Some(Clock::Real), None);
+        assert_eq!(Over::of(Stack::Noq).or(clock_alone), Over::in_real_time(Stack::Noq));
         let other_link = over(None, None, Some(LinkKind::Udp));
         assert_eq!(other_link.or(file).link, Some(LinkKind::Udp));
         assert_eq!(Over::default().or(Over::default()).stack(), Stack::Sim);

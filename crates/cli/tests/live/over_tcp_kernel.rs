@@ -42,7 +42,7 @@ fn bbr3_runs_beside_the_kernels_own_and_is_gone_afterwards() {
     let said = tcp(line);
     let object = counted(&said);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
-    assert!(said.stderr.contains("over tcp bbr3 is bbr3-linux"), "{}", said.stderr);
+    assert!(said.stderr.contains("over linux bbr3 is bbr3-linux"), "{}", said.stderr);
     let [ours, reno] = [0, 1].map(|i| &object["scenarios"][0]["runs"][i]);
     let cc = |run: &serde_json::Value| run["flows"][0]["cc"].clone();
     assert_eq!((cc(ours), cc(reno)), ("bbr3-linux".into(), "linux:reno".into()));

@@ -102,10 +102,10 @@ fn a_story_is_one_object_too() {
     assert_eq!(value["interrupted"], false);
     let dir = tempfile::tempdir().expect("a directory");
     for (bad, says) in [
-        (&["--cc", "noq:bbr3"][..], "fullpipe compare --cc noq:bbr3"),
+        (&["--cc", "noq:bbr3"][..], "fullpipe compare --stack noq --cc noq:bbr3"),
         (
             &["--cc", "noq:bbr3", "--stack", "noq", "--clock", "real"],
-            "fullpipe compare --cc noq:bbr3",
+            "fullpipe compare --stack noq --cc noq:bbr3",
         ),
         (&["--rate", "0"], "--rate"),
         (&["--duration", "0s"], "--duration: must be greater than 0"),

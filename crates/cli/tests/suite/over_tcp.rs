@@ -49,7 +49,7 @@ fn a_build_without_the_kernel_program_says_how_to_have_it() {
     let said = tcp("--cc bbr3,linux:reno --json");
     assert_eq!(said.code, Some(2), "{}", said.stderr);
     assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
-    for part in ["bbr3-linux over tcp", "--features kernel", "linux:NAME"] {
+    for part in ["bbr3-linux over linux", "--features kernel", "linux:NAME"] {
         assert!(said.stderr.contains(part), "{}", said.stderr);
     }
 }

@@ -20,7 +20,7 @@ pub enum RunError {
     #[error("the emulated link failed: {0}")]
     Link(#[from] EmuError),
     #[cfg(feature = "transports")]
-    #[error("backend tcp cannot run here: {0}")]
+    #[error("stack linux cannot run here: {0}")]
     NotOverTcpHere(EmuError),
     #[cfg(feature = "transports")]
     #[error("--link tun cannot run here: {0}")]
@@ -33,7 +33,7 @@ pub enum RunError {
     )]
     NotOverNetem(String),
     #[error(
-        "{0} over tcp is a program for the kernel that this fullpipe was built without; build it with \
+        "{0} over linux is a program for the kernel that this fullpipe was built without; build it with \
          `--features kernel` (needs clang-19, libelf-dev and zlib1g-dev), or write linux:NAME for one that is loaded"
     )]
     BuiltWithoutKernel(Cc),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fullpipe_scenario::{Edition, FileError};
+use fullpipe_scenario::{Edition, FileError, Over};
 
 use super::Plan;
 
@@ -19,6 +19,8 @@ pub struct NetworkText {
     pub seeds: Vec<u64>,
     /// Duration of the scenario, as the file has it; nothing where it has none, or several.
     pub duration: Option<String>,
+    /// Stack, clock and link that the file names.
+    pub over: Over,
 }
 
 /// The fields of a file that are of its path.
@@ -66,6 +68,7 @@ impl NetworkText {
             dir: dir.to_owned(),
             seeds,
             duration: duration.filter(|text| *text != "until_done").map(str::to_owned),
+            over: plan.over,
         })
     }
     /// The seed, where there is one.

@@ -188,7 +188,7 @@ impl Options {
     /// The mistake in an option, in one line that names it.
     pub fn plan(&self) -> Result<Plan, String> {
         self.extras.up()?;
-        let edition = Edition::default();
+        let edition = Edition { over: self.over, ..Edition::default() };
         let dir = self.network.as_ref().map_or(Path::new(""), |network| &network.dir);
         let plan = Plan::parse(&self.to_toml(), "options", "compare", dir, edition);
         plan.map_err(|error| match self.extras.option_of(&error.field) {

@@ -363,6 +363,20 @@ fn a_field_in_a_variant_has_the_line_where_it_stands() {
 }
 
 #[test]
+fn a_file_has_one_stack_for_all_of_its_runs() {
+    for (table, field) in [
+        ("[[variant]]\nname = \"a\"\nstack = [\"sim\", \"noq\"]\n", "variant[0].stack"),
+        ("[full]\nclock = \"real\"\n", "full.clock"),
+        ("[over_noq]\nreal_link = \"tun\"\n", "over_noq.real_link"),
+    ] {
+        let said = wrong(&format!("cc = \"bbr3\"\n{PATH}{table}"));
+        assert!(said.contains(field) && said.contains("write it above the first line"), "{said}");
+    }
+    let file = plan(&format!("cc = \"bbr3\"\nstack = \"noq\"\nclock = \"real\"\n{PATH}"));
+    assert_eq!(file.over, Over::in_real_time(Stack::Noq));
+}
+
+#[test]
 fn a_table_of_an_edition_replaces_fields_only_in_that_edition() {
     let text = format!(
         "cc = \"bbr3\"\nduration = \"20s\"\nexpect = [\"jain == 1\"]\n{PATH}[full]\nduration = \"60s\"\n\

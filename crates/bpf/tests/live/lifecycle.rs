@@ -85,7 +85,7 @@ struct Model {
     /// What was the default before each program, as long as nobody put it back.
     before: BTreeMap<String, String>,
     default: String,
-    /// What was the default when each program was loaded as one, for those of which no note is left.
+    /// The default of the time at which each program was loaded as one, if no note of it is left.
     at_load: BTreeMap<String, String>,
     /// The default of the other network namespace.
     elsewhere: String,

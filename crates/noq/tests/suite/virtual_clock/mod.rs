@@ -233,7 +233,7 @@ fn with_acks(acknowledged: Acknowledged) -> (SharedClient, u64, u64) {
     (client, world.arrivals.len() as u64, stats.lost_packets)
 }
 
-/// What noq lacks: it remembers the gap in its numbers that it left last, so that a client which
+/// A gap of noq: it remembers the gap in its numbers that it left last, so that a client which
 /// acknowledges all numbers but that one loses packets without anybody noticing (docs/noq.md). A
 /// noq that leaves gaps a client cannot foresee ends this connection, and this test is to say so.
 #[test]

@@ -20,6 +20,7 @@
 //! - Startup ends with a round of which the shortest network RTT is above the target: each packet
 //!   waited, so the pipe is full. The fabric window is the estimated BDP from there.
 //! - In UP a network RTT above the target is an inflight that is too high, as too many losses are.
+//! - Neither is so for a flow whose bandwidth is below the least window in a round trip.
 //! - REFILL raises the fabric window to the estimated BDP, in place of BBR's reset: that much makes
 //!   no queue. REFILL and UP double the window while the network RTT is below the target.
 //! - Targets are absolute, as Swift's: operators know the distances in their network. A flow that
@@ -292,6 +293,13 @@ fn least_window(smss: u64, rtt: Duration) -> u64 {
     by_time.clamp((packet / LEAST_WINDOW_DIVISOR).max(1), packet)
 }
 
+/// True if the law can take something from the flow: its bandwidth is the `least` window in a round
+/// trip of `time`, or more. A slower flow would stay as slow as its first ACKs said.
+fn takes_something(view: &View<'_>, least: u64, time: Duration) -> bool {
+    let granted = Rate::from_volume(least, time).as_bytes_per_sec();
+    view.bandwidth.max.as_bytes_per_sec() >= granted >> UNIT_SHIFT
+}
+
 fn nanos(time: Duration) -> u32 {
     u32::try_from(time.as_nanos()).unwrap_or(u32::MAX)
 }
@@ -379,9 +387,10 @@ impl Rules for Swift {
         let size = self.fabric.size.min(flight.saturating_mul(1 << UNIT_SHIFT));
         let target = self.fabric_target(size, smss, min_rtt.min(rtt));
         let endpoint_target = Duration::from_nanos(self.endpoint_target.into());
-        let least = least_window(smss, rtt + host);
-        // A cut is seen after the wait as well. That of a delayed ACK is rare and many round trips.
-        let next_cut = now + rtt + host + wait.min(endpoint_target);
+        let time = rtt + host;
+        let least = least_window(smss, time);
+        // A cut is seen after the wait, too. That of a delayed ACK is rare and many round trips.
+        let next_cut = now + time + wait.min(endpoint_target);
         let doubles =
             matches!(view.state, State::Startup | State::ProbeBwRefill | State::ProbeBwUp);
         let most = view.control.max_inflight;
@@ -398,7 +407,8 @@ impl Rules for Swift {
         } else if !view.full_pipe.reached {
             // Each packet of a round of Startup waited for longer than the target: what follows is
             // the exit by a plateau, and Drain.
-            let is_over = round_start && least_rtt != u32::MAX;
+            let is_over =
+                round_start && least_rtt != u32::MAX && takes_something(view, least, time);
             if is_over && Duration::from_nanos(least_rtt.into()) > target {
                 let bdp = self.bdp(view.bandwidth.max, min_rtt.min(rtt));
                 self.fabric.size = bdp.max(least_window(smss, rtt));
@@ -411,7 +421,7 @@ impl Rules for Swift {
             // HandleInflightTooHigh(), but for inflight_longterm, which stays as losses left it.
             // The fabric window is that bound here, and has no headroom for others below it: with
             // headroom a flow to a slow receiver had 0.9 of a link.
-            if view.state == State::ProbeBwUp {
+            if view.state == State::ProbeBwUp && takes_something(view, least, time) {
                 return Verdict::ProbeTooHigh;
             }
         }

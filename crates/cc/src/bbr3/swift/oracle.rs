@@ -57,10 +57,20 @@ fn grown(size: f64, acked: f64, doubles: bool) -> f64 {
     }
 }
 
-/// A window after a delay above its target.
-fn cut(size: f64, flight: f64, delay: f64, target: f64) -> f64 {
+/// A window after a delay above its target, no less than `least`.
+fn cut(size: f64, flight: f64, delay: f64, target: f64, least: f64) -> f64 {
     let factor = (1.0 - 0.8 * (delay - target) / delay).max(0.5);
-    (size.min(flight) * factor).max(PACKET / 1_000.0)
+    (size.min(flight) * factor).max(least)
+}
+
+/// The least window in a round trip: a thousandth of a packet, or a packet in 25 ms.
+fn least_rate(time_us: f64) -> f64 {
+    PACKET * (1_000.0 / time_us).max(40.0)
+}
+
+/// Bandwidths in bytes per second: that of the path, and such as the least windows give.
+fn bandwidths() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(1.25e9), 10_000.0f64..150_000.0]
 }
 
 fn near(real: f64, expected: f64) -> bool {
@@ -82,8 +92,12 @@ proptest! {
         (rtt_us, host_us, wait_us) in (20.0f64..400.0, 0.0f64..250.0, 0.0f64..250.0),
         before_us in 0.0f64..400.0,
         (may_cut_fabric, may_cut_endpoint) in any::<(bool, bool)>(),
+        bandwidth in bandwidths(),
     ) {
         let (conn, mut bbr, mut rs) = flow(rtt_us);
+        bbr.bandwidth.max = Rate::from_bytes_per_sec(bandwidth as u64);
+        let least = least_rate(rtt_us + host_us);
+        prop_assume!((bandwidth / least - 1.0).abs() > 0.01);
         let (fabric, endpoint) = (fabric * PACKET, endpoint * PACKET);
         let (acked, in_flight) = (acked * PACKET, flight as f64 * PACKET);
         (rs.newly_acked, rs.tx_in_flight) = (acked as u64, flight * SMSS);
@@ -99,7 +113,8 @@ proptest! {
         let has_ended = bbr.judge_delay(&conn, &rs);
         let (is_fabric_cut, is_endpoint_cut) =
             (rtt_us > target && may_cut_fabric, host_us > 100.0 && may_cut_endpoint);
-        prop_assert_eq!(has_ended, is_fabric_cut && state == State::ProbeBwUp);
+        let ends = is_fabric_cut && bandwidth > least && state == State::ProbeBwUp;
+        prop_assert_eq!(has_ended, ends);
         prop_assert_eq!(bbr.state == State::ProbeBwDown, has_ended || state == State::ProbeBwDown);
         let doubles = matches!(state, State::ProbeBwRefill | State::ProbeBwUp);
         let then = rs.now + micros(rtt_us) + micros(host_us) + micros(wait_us.min(100.0));
@@ -108,7 +123,7 @@ proptest! {
             (&bbr.rules.endpoint, endpoint, host_us, 100.0, is_endpoint_cut),
         ] {
             let expected = if is_cut {
-                cut(size, in_flight, delay, target)
+                cut(size, in_flight, delay, target, least / 1e6 * (rtt_us + host_us))
             } else if delay < target {
                 grown(size, acked, doubles)
             } else {
@@ -124,26 +139,32 @@ proptest! {
     }
 
     /// A round of Startup whose shortest delay is above the target ends it with the BDP, and what
-    /// the receiver holds, for a window; nothing else does.
+    /// the receiver holds, for a window; nothing else does, and no flow below the least is ended.
     #[test]
     fn startup_ends_where_each_packet_of_a_round_waited(
         rtt_us in 20.0f64..400.0,
         least_us in prop_oneof![Just(None), (20.0f64..400.0).prop_map(Some)],
         host_us in 0.0f64..250.0,
         round_start: bool,
+        bandwidth in bandwidths(),
     ) {
         let (conn, mut bbr, mut rs) = flow(rtt_us);
+        bbr.bandwidth.max = Rate::from_bytes_per_sec(bandwidth as u64);
+        let least = least_rate(rtt_us + host_us);
+        prop_assume!((bandwidth / least - 1.0).abs() > 0.01);
         rs.tx_in_flight = 100 * SMSS;
         rs.set_delays_at_receiver(micros(host_us), Duration::ZERO);
         (bbr.state, bbr.full_pipe.reached, bbr.round.start) = (State::Startup, false, round_start);
         bbr.rules.least_rtt = least_us.map_or(u32::MAX, |us| nanos(micros(us)));
         prop_assume!([Some(rtt_us), least_us].iter().flatten().all(|us| (us - 44.0).abs() > 0.5));
         bbr.judge_delay(&conn, &rs);
-        let is_over = round_start && rtt_us > 44.0 && least_us.is_some_and(|us| us > 44.0);
+        let each_waited = round_start && rtt_us > 44.0 && least_us.is_some_and(|us| us > 44.0);
+        let is_over = each_waited && bandwidth > least;
         prop_assert_eq!(bbr.full_pipe.reached, is_over);
         prop_assert_eq!(bbr.rules.fabric.is_in_force(), is_over);
         if is_over {
-            let expected = 1.25e9 / 1e6 * (DISTANCE + host_us.min(100.0));
+            let bdp = bandwidth / 1e6 * (DISTANCE + host_us.min(100.0));
+            let expected = bdp.max(least_rate(rtt_us) / 1e6 * rtt_us);
             let size = bytes(&bbr.rules.fabric);
             prop_assert!(near(size, expected), "{size} bytes, expected {expected}");
             prop_assert_eq!(bbr.rules.fabric.next_cut, rs.now + rs.rtt);

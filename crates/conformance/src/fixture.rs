@@ -4,11 +4,11 @@ use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fullpipe_cc::{Algorithm, BbrSwiftOptions, DraftRules, Duration, Instant, Rate, State};
-use fullpipe_lab::backend::{Gap, GapReason, QuicFlow, QuicFlowConfig};
+use fullpipe_lab::backend::driven::{self, DrivenFlow, QuicFlowConfig};
+use fullpipe_lab::backend::{Gap, GapReason};
 use fullpipe_path::{ElementConfig, Link, PathConfig, Probability, QueueLimit, Selection};
-use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES, Sim, SimConfig, SimError};
+use fullpipe_sim::{FlowConfig, OVERHEAD_BYTES};
 
-use super::flow::{Flow, OfQuic};
 use super::model::{Gaps, Model, Seen};
 pub(super) use super::outcome::{Broken, Outcome, Span, Step};
 use super::version::{Gains, Version};
@@ -103,8 +103,8 @@ impl<'a> Lab<'a> {
         downlink.row.splice(0..0, data);
         let mut uplink = PathConfig::from(Link { delay, ..Link::default() });
         uplink.row.splice(0..0, acks);
-        let flow: Box<dyn Flow> = match self.stack {
-            Stack::Sim => Box::new(self.sim(downlink, uplink)?),
+        let flow = match self.stack {
+            Stack::Sim => driven::over_sim(downlink, uplink, self.flow())?,
             _ => {
                 let config = QuicFlowConfig {
                     cc: self.subject.cc(),
@@ -114,16 +114,15 @@ impl<'a> Lab<'a> {
                     // way.
                     initial_rtt: rtt + rate.time_for(4 * ON_THE_WIRE),
                 };
-                let make = match self.stack {
+                match self.stack {
                     #[cfg(feature = "quinn")]
-                    Stack::Quinn => QuicFlow::quinn,
-                    _ => QuicFlow::noq,
-                };
-                Box::new(OfQuic::new(make(downlink, uplink, config)?))
+                    Stack::Quinn => driven::over_quinn(downlink, uplink, config)?,
+                    _ => driven::over_noq(downlink, uplink, config)?,
+                }
             }
         };
         self.gaps.set(flow.gaps());
-        let (now, at) = (Seen::new(&flow.snapshot(), self.gaps), flow.now());
+        let (now, at) = (Seen::new(flow.snapshot(), self.gaps), flow.now());
         let mut fixture = Fixture {
             flow,
             gaps: self.gaps,
@@ -143,13 +142,12 @@ impl<'a> Lab<'a> {
     }
 
     /// The case is the controller's: its host is exact, and the connection is there.
-    fn sim(&self, downlink: PathConfig, uplink: PathConfig) -> Result<Sim, SimError> {
-        let flow = FlowConfig {
+    fn flow(&self) -> FlowConfig {
+        FlowConfig {
             jitter: Duration::ZERO,
             handshake: false,
             ..FlowConfig::bulk(self.subject.algorithm().unwrap_or(Algorithm::BBR3), SEED)
-        };
-        Sim::new(&SimConfig::new(downlink, uplink, vec![flow]))
+        }
     }
 }
 
@@ -161,7 +159,7 @@ pub(super) const fn out_of_reach(keeps: DraftRules) -> BbrSwiftOptions {
 
 /// One flow on one path.
 pub(super) struct Fixture<'a> {
-    flow: Box<dyn Flow>,
+    flow: Box<dyn DrivenFlow>,
     gaps: &'a Gaps,
     /// The numbers of the subject's version.
     pub(super) version: &'static Version,
@@ -372,7 +370,7 @@ impl<'a> Fixture<'a> {
     }
 
     fn look(&mut self) {
-        let now = Seen::new(&self.flow.snapshot(), self.gaps);
+        let now = Seen::new(self.flow.snapshot(), self.gaps);
         self.before = std::mem::replace(&mut self.after, now);
         if self.lowest_delay(self.bbr()) < self.lowest_delay(self.bbr_before()) {
             self.lowered = self.now();

@@ -10,7 +10,6 @@ mod aggregation;
 mod changes;
 mod drain;
 mod fixture;
-mod flow;
 mod model;
 mod outcome;
 mod policer;

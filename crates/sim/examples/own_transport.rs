@@ -5,9 +5,9 @@
 //! ```
 //!
 //! The transport here sends datagrams and never sends one again, as live media does. Its receiver
-//! reports every second packet, and after 25 ms at the latest, which ones arrived. A [`Network`]
-//! carries packets and reports, and says what is next: no sockets, no sleeping, and the same result
-//! in every run.
+//! reports every second packet, and after 25 ms at the latest, which ones arrived. A [`World`]
+//! carries packets and reports, and tells the two [`Ends`] what happens: no sockets, no sleeping,
+//! and the same result in every run.
 #![allow(dead_code, reason = "a test includes this file and calls `own` and `quic`")]
 
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ use fullpipe_cc::{
 };
 use fullpipe_path::{Ecn, Link, Probability, QueueLimit};
 use fullpipe_sim::{
-    CrossPacket, FlowConfig, NEVER, Network, NetworkEvent, OVERHEAD_BYTES, Packet, Sim, SimConfig,
-    SimError,
+    Arrived, CrossPacket, Ends, FlowConfig, Host, Io, OVERHEAD_BYTES, Packet, Sim, SimConfig,
+    SimError, Timer, World,
 };
 
 const PACKET: u32 = 1200;
@@ -32,12 +32,7 @@ const REPORT_DELAY: Duration = Duration::from_millis(25);
 /// Without a report for so long, all packets in flight are lost.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The timers: the pacer, a report that is due, the timeout.
-const PACER: usize = 0;
-const REPORT: usize = 1;
-const LOSS: usize = 2;
-
-/// A packet of the only flow.
+/// A packet of the only flow: data with its number, or a report of numbers that arrived.
 #[derive(Clone, Debug)]
 struct Of<T>(T);
 
@@ -84,76 +79,120 @@ fn config(algorithm: Algorithm) -> SimConfig {
     SimConfig::new(down.into(), up.into(), vec![FlowConfig::bulk(algorithm, 1)])
 }
 
-/// Runs the transport of this file.
-pub(crate) fn own(algorithm: Algorithm) -> Result<Outcome, SimError> {
-    let mut network = Network::<Of<u64>, Of<Vec<u64>>>::new(&config(algorithm), 3)?;
-    let mut now = Instant::default();
-    let mut cc = Controller::new(algorithm, Config { smss: PACKET, ..Config::new(1) }, now);
-    let mut flight: BTreeMap<u64, PacketState> = BTreeMap::new();
-    let (mut next, mut received, mut report) = (0, 0, Vec::new());
+/// Sender and receiver of the transport of this file.
+struct Own {
+    cc: Controller,
+    flight: BTreeMap<u64, PacketState>,
+    next: u64,
+    /// The time of the last report at the sender.
+    heard: Instant,
+    received: u64,
+    report: Vec<u64>,
+}
 
-    while now.as_nanos() < SECONDS * 1_000_000_000 {
-        // The sender sends what window and pacer allow.
+impl Own {
+    fn new(algorithm: Algorithm) -> Self {
+        let now = Instant::default();
+        let cc = Controller::new(algorithm, Config { smss: PACKET, ..Config::new(1) }, now);
+        let (flight, report) = (BTreeMap::new(), Vec::new());
+        Self { cc, flight, next: 0, heard: now, received: 0, report }
+    }
+
+    /// Sends what window and pacer allow, and looks again when the pacer says so, or after the
+    /// timeout.
+    fn send(&mut self, io: &mut Io<'_, Self>) {
+        let now = io.now();
         let wake = loop {
-            match cc.can_send(now) {
+            match self.cc.can_send(now) {
                 SendDecision::Now { .. } => {
-                    flight.insert(next, cc.on_sent(now, PACKET));
+                    self.flight.insert(self.next, self.cc.on_sent(now, PACKET));
                     // A packet that finds the queue full is gone, as on a real link.
-                    network.send_data(PACKET + HEADERS, Ecn::NotEct, Of(next));
-                    next += 1;
+                    io.send_data(PACKET + HEADERS, Ecn::NotEct, Of(self.next));
+                    self.next += 1;
                 }
-                SendDecision::At(at) => break Some(at),
-                SendDecision::CwndLimited => break None,
+                SendDecision::At(at) => break at,
+                SendDecision::CwndLimited => break self.heard + TIMEOUT,
             }
         };
-        network.set(PACER, wake);
-        if network.due() == NEVER {
-            network.arm(LOSS, now + TIMEOUT);
-        }
+        io.set(Timer::Sender, Some(wake));
+    }
+}
 
-        // What is next happens.
-        let event = network.step();
-        now = network.now();
-        match event {
-            Some(NetworkEvent::Data(Of(number), _)) => {
-                received += u64::from(PACKET - OVERHEAD_BYTES);
-                report.push(number);
-                if report.len() == 1 {
-                    network.set(REPORT, Some(now + REPORT_DELAY));
-                } else if report.len() == REPORT_EVERY {
-                    network.set(REPORT, Some(now));
-                }
-            }
-            Some(NetworkEvent::Timer(REPORT)) => {
-                network.set(REPORT, None);
-                network.send_answer(100, Ecn::NotEct, Of(std::mem::take(&mut report)));
-            }
-            Some(NetworkEvent::Answer(Of(arrived), _)) => {
-                let mut ack = cc.ack(now);
-                for number in &arrived {
-                    if let Some(state) = flight.remove(number) {
-                        ack.acked(&state);
-                    }
-                }
-                // The path keeps the order: what is older than the newest and has not arrived is
-                // lost.
-                let newest = arrived.last().copied().unwrap_or(0);
-                let younger = flight.split_off(&newest);
-                std::mem::replace(&mut flight, younger).values().for_each(|state| ack.lost(state));
-                ack.finish();
-            }
-            Some(NetworkEvent::Timer(LOSS)) => {
-                network.set(LOSS, None);
-                let mut ack = cc.ack(now);
-                std::mem::take(&mut flight).values().for_each(|state| ack.lost(state));
-                ack.timeout();
-                ack.finish();
-            }
-            _ => {}
+impl Ends for Own {
+    type Data = Of<u64>;
+    type Answer = Of<Vec<u64>>;
+
+    fn on_data(&mut self, io: &mut Io<'_, Self>, _: Instant, Of(number): Of<u64>, _: Ecn) {
+        self.received += u64::from(PACKET - OVERHEAD_BYTES);
+        self.report.push(number);
+        if self.report.len() == 1 {
+            io.set(Timer::Receiver, Some(io.now() + REPORT_DELAY));
+        } else if self.report.len() == REPORT_EVERY {
+            io.set(Timer::Receiver, Some(io.now()));
         }
     }
-    let queue = network.queue_delays_so_far_ns(0).last().unwrap_or_default().histogram();
-    Ok(outcome(received, queue.value_at_quantile(0.95)))
+
+    fn on_answer(&mut self, io: &mut Io<'_, Self>, Of(arrived): Of<Vec<u64>>, _: Ecn) {
+        self.heard = io.now();
+        let mut ack = self.cc.ack(io.now());
+        for number in &arrived {
+            if let Some(state) = self.flight.remove(number) {
+                ack.acked(&state);
+            }
+        }
+        // The path keeps the order: what is older than the newest and has not arrived is lost.
+        let newest = arrived.last().copied().unwrap_or(0);
+        let younger = self.flight.split_off(&newest);
+        std::mem::replace(&mut self.flight, younger).values().for_each(|state| ack.lost(state));
+        ack.finish();
+        self.send(io);
+    }
+
+    fn on_sender_timer(&mut self, io: &mut Io<'_, Self>) {
+        if io.now() >= self.heard + TIMEOUT && !self.flight.is_empty() {
+            self.heard = io.now();
+            let mut ack = self.cc.ack(io.now());
+            std::mem::take(&mut self.flight).values().for_each(|state| ack.lost(state));
+            ack.timeout();
+            ack.finish();
+        }
+        self.send(io);
+    }
+
+    fn on_receiver_timer(&mut self, io: &mut Io<'_, Self>) {
+        io.send_answer(100, Ecn::NotEct, Of(std::mem::take(&mut self.report)));
+    }
+
+    /// The flow begins.
+    fn on_application(&mut self, io: &mut Io<'_, Self>) -> Option<Self> {
+        self.send(io);
+        None
+    }
+
+    fn host(&mut self) -> Option<&mut Host<Arrived<Self>>> {
+        None
+    }
+
+    fn received(&self) -> u64 {
+        self.received
+    }
+
+    fn start(&self) -> Instant {
+        Instant::default()
+    }
+
+    fn end(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// Runs the transport of this file.
+pub(crate) fn own(algorithm: Algorithm) -> Result<Outcome, SimError> {
+    let ends = |_, _: &FlowConfig| Ok::<_, SimError>(Own::new(algorithm));
+    let mut world = World::with_ends(&config(algorithm), ends)?;
+    world.run_until(Instant::default() + Duration::from_secs(SECONDS));
+    let queue = world.queue_delay_ns(0).value_at_quantile(0.95);
+    Ok(outcome(world.flow(0).received(), queue))
 }
 
 /// Runs the simulator's QUIC.

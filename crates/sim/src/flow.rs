@@ -1,5 +1,7 @@
 //! One flow: its two ends, and what its application does when.
 
+mod ends;
+
 use fullpipe_cc::{Duration, Instant, Snapshot};
 use fullpipe_path::Ecn;
 use fullpipe_traffic::{Action, MediaStats, Reading, SenderStats, SentPacket, Tally, Traffic};
@@ -77,8 +79,6 @@ pub struct Flow {
     pub(crate) ack_bytes: u32,
     pub(crate) start: Instant,
     end: Option<Instant>,
-    /// For a connection of `Application::ShortFlows`: the flow that it belongs to.
-    pub(crate) parent: Option<u32>,
     pub(crate) receiver: Receiver,
     // For each packet that leaves.
     /// Bytes of a packet on the wire that congestion control does not count.
@@ -101,7 +101,8 @@ pub struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn new(config: FlowConfig, start: Instant, seeds: Seeds) -> Self {
+    pub(crate) fn new(config: FlowConfig, seeds: Seeds) -> Self {
+        let start = Instant::default() + config.start;
         let stop = config.stop.map(|stop| Instant::default() + stop);
         let sender = Sender::new(&config, start);
         Self {
@@ -115,7 +116,6 @@ impl Flow {
             receiver: Receiver::new(&config),
             host: (config.receiver_delay > Duration::ZERO)
                 .then(|| Box::new(Host::new(config.receiver_delay, seeds.receiver))),
-            parent: None,
             over: SenderStats::default(),
             received: 0,
             end: None,

@@ -39,6 +39,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod ends;
 mod flight;
 mod flow;
 mod host;
@@ -57,17 +58,19 @@ mod tcp;
 mod timers;
 pub mod topology;
 mod window;
+mod world;
 
 pub use config::{
     Access, AckPolicy, DEFAULT_JITTER, FlowConfig, IPV4_TCP_HEADER_BYTES, PacedBy, ReceiveWindow,
     Reordering, Reroute, Route, RoutedTraffic, SimConfig, SimError, TcpConfig,
 };
+pub use ends::{Arrived, Ends, Io, Timer};
 pub use flow::Flow;
 pub use host::Host;
-pub use network::{CrossPacket, Network, NetworkEvent, Packet};
+pub use network::{CrossPacket, Packet};
 pub use random::Jitter;
 pub use sim::Sim;
-pub use timers::NEVER;
+pub use world::World;
 
 /// Bytes of a datagram that are no application data: short header with an 8-byte connection ID and
 /// a 4-byte packet number, AEAD tag, and the header of one STREAM frame (RFC 9000 sections 17.3.1

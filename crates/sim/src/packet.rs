@@ -24,7 +24,7 @@ impl Chunk {
 /// A packet of a flow, from its sender to its receiver. The chunk's fields stand by themselves, so
 /// that the two small ones share a word: a link keeps each packet in one cache line then.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Data {
+pub struct Data {
     /// The number of the flow, or of the cross traffic.
     pub(crate) flow: u32,
     chunk_bytes: u32,
@@ -138,7 +138,7 @@ pub(crate) struct Ack {
 
 /// A packet on the return path, from the receiver of a flow to its sender.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub struct Answer {
     pub(crate) flow: u32,
     pub(crate) up: Up,
 }

@@ -3,7 +3,7 @@
 use fullpipe_cc::Instant;
 
 /// A time that does not come, in nanoseconds.
-pub const NEVER: u64 = u64::MAX;
+pub(crate) const NEVER: u64 = u64::MAX;
 
 /// Timers by number, each with one deadline. Setting one to a later time costs nothing until the
 /// earlier time comes up: most timers of a transport move with every packet and never fire.

@@ -103,6 +103,32 @@ fn the_summary_names_every_page() {
     assert!(pages >= 10, "{pages} pages");
 }
 
+/// The table of a packet's way names functions that its files have, and few of them.
+#[test]
+fn a_packet_crosses_the_functions_that_the_architecture_names() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let part = text.split("### Under the virtual clock, function by function").nth(1);
+    let part = part.and_then(|rest| rest.split("\n## ").next()).expect("the section");
+    let (mut rows, mut between) = (0, 0);
+    for row in part.lines().filter(|line| line.starts_with('|') && line.contains(".rs`")) {
+        let cells: Vec<_> = row.split('|').map(str::trim).collect();
+        let names = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        let [data, ack, files]: [Vec<String>; 3] = [2, 3, 4].map(|i| names(cells[i]));
+        let read = |file| fs::read_to_string(root().join("crates").join(file)).expect("a file");
+        let sources: Vec<_> = files.iter().map(read).collect();
+        for function in data.iter().chain(&ack) {
+            let (_, name) = function.split_once("::").expect("a method");
+            let is_there = |source: &String| {
+                ["(", "<"].iter().any(|next| source.contains(&format!("fn {name}{next}")))
+            };
+            assert!(sources.iter().any(is_there), "{files:?} have no {function}");
+        }
+        rows += 1;
+        between += u32::from(cells[1].parse::<u32>().is_ok());
+    }
+    assert!(rows >= 12 && between <= 8, "{between} functions between the ends, {rows} rows");
+}
+
 /// A test that waits for a time instead of an event fails on a busy machine, or wastes the time of
 /// an idle one.
 #[test]

@@ -7,6 +7,8 @@
 mod check;
 #[cfg(feature = "transports")]
 mod clean;
+#[cfg(feature = "transports")]
+pub mod driven;
 mod error;
 #[cfg(feature = "transports")]
 mod link;
@@ -47,13 +49,13 @@ pub use tcp_linux::retransmitted_segments;
 #[cfg(feature = "transports")]
 pub use link::{RealPath, emulator_record};
 #[cfg(feature = "transports")]
-pub use quic_virtual::{Gap, GapReason, QuicFlow, QuicFlowConfig};
+pub use quic_virtual::{Gap, GapReason};
 
 use crate::observe::{Progress, Sampling};
 
 /// Every backend, in the order in which errors offer them; the usual clock of a stack first.
 static BACKENDS: &[&dyn Backend] = &[
-    &sim::Sim,
+    &sim::Simulator,
     #[cfg(feature = "transports")]
     &quic_virtual::NOQ,
     #[cfg(feature = "transports")]
@@ -163,7 +165,7 @@ impl BackendChoice {
 
 impl BackendChoice {
     /// The simulator.
-    pub const SIM: Self = Self(&sim::Sim);
+    pub const SIM: Self = Self(&sim::Simulator);
 
     /// The backend of a stack and a clock.
     ///

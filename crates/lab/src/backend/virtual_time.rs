@@ -4,9 +4,9 @@
 use std::sync::atomic::Ordering;
 
 use fullpipe_cc::{Duration, Instant};
-use fullpipe_path::{Arrival, PathSample, Queue};
 use fullpipe_report::observe::{ByFlow, Checkpoint, FlowSample, FlowTimes, Observations};
 use fullpipe_scenario::Scenario;
+use fullpipe_sim::{Ends, World};
 use fullpipe_traffic::{MediaStats, SenderStats, Tally};
 
 use super::{Request, RunError};
@@ -18,76 +18,37 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// And how many events, of which a second has some ten million in the simulator.
 const EVENTS: u64 = 1 << 20;
 
-/// Flows and links under a virtual clock.
-pub(super) trait World {
-    /// The virtual time.
-    fn now(&self) -> Instant;
+/// A flow as a run looks at it.
+pub(super) trait Observed: Ends {
+    /// The newest round trip.
+    fn latest_rtt(&self) -> Option<Duration>;
 
-    /// True if every flow has an end and reached it.
-    fn is_done(&self) -> bool;
+    /// The flow as it is now; the queue is left out.
+    fn sample(&mut self) -> FlowSample;
 
-    /// Lets everything happen until `time`, or until [`Self::is_done`], but no more than so many
-    /// events: whether it came to the end.
-    fn advance(&mut self, time: Instant, events: u64) -> bool;
+    /// The times in which requests, frames or connections were completed, in nanoseconds.
+    fn completion_ns(&self) -> Option<&Tally>;
 
-    /// See [`fullpipe_sim::Network::begin_part`].
-    fn begin_part(&mut self);
+    /// Counters of the encoder and the player.
+    fn media(&self, now: Instant) -> Option<MediaStats>;
 
-    /// Number of links of the way of the data.
-    fn links(&self) -> usize;
+    /// Counters of the senders of a flow's connections.
+    fn sent(world: &mut World<Self>, flow: usize) -> SenderStats;
 
-    fn link(&self, i: usize) -> PathSample;
-
-    /// See [`fullpipe_sim::Network::queue_delays_so_far_ns`].
-    fn queue_delays_so_far_ns(&self, link: usize) -> Box<dyn Iterator<Item = Tally> + '_>;
-
-    /// See [`fullpipe_sim::Network::queue_delays_by_flow_ns`]; of the first link.
-    fn queue_delays_by_flow_ns(&self) -> Option<&[Tally]>;
-
-    fn flows(&self) -> usize;
-
-    /// Application bytes that a flow's receiver has read.
-    fn received(&self, flow: usize) -> u64;
-
-    /// The newest round trip of a flow.
-    fn latest_rtt(&self, flow: usize) -> Option<Duration>;
-
-    /// A flow's start, and its end where it has one and reached it.
-    fn times(&self, flow: usize) -> (Instant, Option<Instant>);
-
-    /// The queues of the links now, and last that of the way back.
-    fn queues(&self) -> Vec<Queue>;
-    /// A flow as it is now, with one of these queues.
-    fn sample(&mut self, flow: usize, queues: &[Queue]) -> FlowSample;
-
-    fn sent(&mut self, flow: usize) -> SenderStats;
-
-    fn rtt_ns(&self) -> &[Tally];
-
-    fn latency_ns(&self) -> &[Tally];
-
-    fn completion_ns(&self, flow: usize) -> Option<&Tally>;
-
-    fn incomplete(&self, flow: usize) -> Option<u64>;
-
-    fn media(&self, flow: usize) -> Option<MediaStats>;
-
-    fn record_arrivals(&mut self, most: usize);
-
-    /// The packets that entered each link, and last the way back.
-    fn take_arrivals(&mut self) -> Vec<Vec<Arrival>>;
+    /// Requests, connections and frames of a flow that have begun and are not complete.
+    fn incomplete(world: &World<Self>, flow: usize) -> Option<u64>;
 }
 
 /// Runs a scenario in a world that was made of it.
-pub(super) fn run(
+pub(super) fn run<E: Observed>(
     scenario: &Scenario,
-    world: &mut impl World,
+    world: &mut World<E>,
     request: Request<'_>,
 ) -> Result<Observations, RunError> {
     if request.arrivals > 0 {
         world.record_arrivals(request.arrivals);
     }
-    let flows = scenario.flows.len();
+    let (config, flows) = (&scenario.config, scenario.flows.len());
     let mut recorder = Recorder::new(request.sampling, scenario.interval, scenario.duration, flows);
     let mut pace = ProgressTicker::new(RunLimits::of(scenario));
     let mut moments = request.moments.iter().copied().peekable();
@@ -100,7 +61,7 @@ pub(super) fn run(
         }
         if pace.is_due() {
             let link = world.link(0);
-            let rtts = (0..flows).filter_map(|i| world.latest_rtt(i));
+            let rtts = world.flows().iter().filter_map(Observed::latest_rtt);
             let path = PathNow::new(link.queue.delay, link.stats, rtts);
             (request.watch)(pace.now(since(world.now()), received(world), &path));
         }
@@ -111,20 +72,22 @@ pub(super) fn run(
         until = moments.peek().map_or(until, |t| until.min(*t));
         until = recorder.as_ref().map_or(until, |r| until.min(r.next_due()));
         // Nothing counts that happens after the last byte.
-        if !world.advance(Instant::default() + until, EVENTS) {
+        if !world.run_until_done_within(Instant::default() + until, EVENTS) {
             continue;
         }
         now = since(world.now());
         if let Some(recorder) = recorder.as_mut().filter(|r| r.next_due() <= now) {
-            let there = |i: &usize| {
-                let (start, end) = world.times(*i);
-                start <= world.now() && end.is_none()
-            };
-            let there: Vec<_> = (0..flows).filter(there).collect();
             // Each link is looked at once, however many flows pass it.
-            let queues = world.queues();
-            let samples: Vec<_> =
-                there.into_iter().map(|i| (i, world.sample(i, &queues))).collect();
+            let links = (0..world.links()).map(|i| world.link(i)).chain([world.uplink()]);
+            let queues: Vec<_> = links.map(|sample| sample.queue).collect();
+            let mut samples = Vec::with_capacity(flows);
+            for (i, flow) in config.flows.iter().enumerate() {
+                let ends = world.flow_mut(i);
+                if ends.start() <= Instant::default() + now && ends.end().is_none() {
+                    let queue = queues[config.first_link(flow)];
+                    samples.push((i, FlowSample { queue, ..ends.sample() }));
+                }
+            }
             for (i, sample) in &samples {
                 (request.on_sample)(*i, now, sample)?;
             }
@@ -145,10 +108,9 @@ pub(super) fn run(
         }
     }
     let end = since(world.now());
-    let times = scenario.config.flows.iter().enumerate().map(|(i, config)| {
+    let times = config.flows.iter().zip(world.flows()).map(|(config, flow)| {
         let stop = config.stop.unwrap_or(end).min(end);
-        let (begun, over) = world.times(i);
-        FlowTimes { start: since(begun).min(end), end: over.map_or(stop, since) }
+        FlowTimes { start: since(flow.start()).min(end), end: flow.end().map_or(stop, since) }
     });
     let times = times.collect();
     let arrivals = (request.arrivals > 0).then(|| {
@@ -173,27 +135,28 @@ fn since(at: Instant) -> Duration {
     at.since(Instant::default())
 }
 
-fn received(world: &impl World) -> Vec<u64> {
-    (0..world.flows()).map(|i| world.received(i)).collect()
+fn received<E: Ends>(world: &World<E>) -> Vec<u64> {
+    world.flows().iter().map(Ends::received).collect()
 }
 
 /// Queueing delays are missing: packets that have left the queue by now are still under way.
-fn mark(world: &mut impl World) -> Checkpoint {
-    let (flows, links) = (0..world.flows(), 0..world.links());
+fn mark<E: Observed>(world: &mut World<E>) -> Checkpoint {
+    let (flows, links) = (0..world.flows().len(), 0..world.links());
     let now = since(world.now());
+    let sent = flows.clone().map(|i| E::sent(world, i)).collect();
     Checkpoint {
         at: now,
         taken: now,
         received: received(world),
-        sent: flows.clone().map(|i| world.sent(i)).collect(),
+        sent,
         links: links.map(|i| world.link(i).stats).collect(),
         queue_ns: Vec::new(),
         queue_ns_by_flow: world.queue_delays_by_flow_ns().map(ByFlow::of),
-        rtt_ns: ByFlow::of(world.rtt_ns()),
-        latency_ns: ByFlow::of(world.latency_ns()),
-        completion_ns: flows.clone().map(|i| world.completion_ns(i).cloned()).collect(),
-        incomplete: flows.clone().map(|i| world.incomplete(i)).collect(),
-        media: flows.map(|i| world.media(i)).collect(),
+        rtt_ns: ByFlow::of(world.rtt_ns_by_flow()),
+        latency_ns: ByFlow::of(world.latency_ns_by_flow()),
+        completion_ns: world.flows().iter().map(|flow| flow.completion_ns().cloned()).collect(),
+        incomplete: flows.map(|i| E::incomplete(world, i)).collect(),
+        media: world.flows().iter().map(|flow| flow.media(world.now())).collect(),
         on_link: Vec::new(),
     }
 }

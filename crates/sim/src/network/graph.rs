@@ -260,32 +260,25 @@ impl<D: Packet, A: Packet> Graph<D, A> {
     }
 }
 
-impl<D: Packet, A: Packet> Packet for Parcel<D, A> {
-    fn flow(&self) -> u32 {
+impl<D: Packet, A: Packet> Parcel<D, A> {
+    /// True if it is for a receiver, or of cross traffic.
+    pub(super) fn is_data(&self) -> bool {
+        matches!(self.load, Load::Data(_))
+    }
+
+    /// See [`Packet::flow`].
+    pub(super) fn flow(&self) -> u32 {
         match &self.load {
             Load::Data(data) => data.flow(),
             Load::Answer(answer) => answer.flow(),
         }
     }
 
-    fn number(&self) -> u32 {
-        match &self.load {
-            Load::Data(data) => data.number(),
-            Load::Answer(answer) => answer.number(),
-        }
-    }
-
-    fn corrupt(&mut self, before: u64) -> bool {
+    /// See [`Packet::corrupt`].
+    pub(super) fn corrupt(&mut self, before: u64) -> bool {
         match &mut self.load {
             Load::Data(data) => data.corrupt(before),
             Load::Answer(answer) => answer.corrupt(before),
         }
-    }
-}
-
-impl<D, A> Parcel<D, A> {
-    /// True if it is for a receiver, or of cross traffic.
-    pub(super) fn is_data(&self) -> bool {
-        matches!(self.load, Load::Data(_))
     }
 }

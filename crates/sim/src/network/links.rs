@@ -45,17 +45,17 @@ macro_rules! change {
 
 impl<D: Clone, A: Clone> Network<D, A> {
     /// The number of links of the configuration.
-    pub fn links(&self) -> usize {
+    pub(crate) fn links(&self) -> usize {
         self.links
     }
 
     /// A link's queue and counters now; the index is that of the configuration.
-    pub fn link(&self, i: usize) -> PathSample {
+    pub(crate) fn link(&self, i: usize) -> PathSample {
         with_link!(self, i, |link| link.path.sample(self.now))
     }
 
     /// The uplink: its counters now.
-    pub fn uplink(&self) -> PathSample {
+    pub(crate) fn uplink(&self) -> PathSample {
         match &self.graph {
             Some(graph) => graph.links[self.links].path.sample(self.now),
             None => self.uplink.sample(self.now),
@@ -64,7 +64,7 @@ impl<D: Clone, A: Clone> Network<D, A> {
 
     /// Keeps the time and the header of each packet that enters a link or the uplink from now on,
     /// of `most` packets of each at most.
-    pub fn record_arrivals(&mut self, most: usize) {
+    pub(crate) fn record_arrivals(&mut self, most: usize) {
         match &mut self.graph {
             Some(graph) => {
                 let links = graph.links.iter_mut().take(self.links + 1);
@@ -78,7 +78,7 @@ impl<D: Clone, A: Clone> Network<D, A> {
     }
 
     /// The arrivals that were recorded: of each link, and last of the uplink.
-    pub fn take_arrivals(&mut self) -> Vec<Vec<Arrival>> {
+    pub(crate) fn take_arrivals(&mut self) -> Vec<Vec<Arrival>> {
         match &mut self.graph {
             Some(graph) => {
                 let links = graph.links.iter_mut().take(self.links + 1);
@@ -88,29 +88,32 @@ impl<D: Clone, A: Clone> Network<D, A> {
         }
     }
 
-    /// Queueing delays in nanoseconds of the packets that had left a link's bottleneck at the start
-    /// (none), at each call of [`Self::begin_part`], and until now. A packet counts when it comes
-    /// out of the link: one that is under way now is missing from all of them.
-    pub fn queue_delays_so_far_ns(&self, link: usize) -> Box<dyn Iterator<Item = Tally> + '_> {
+    /// Queueing delays by part, see [`crate::World::queue_delays_so_far_ns`].
+    pub(crate) fn queue_delays_so_far_ns(
+        &self,
+        link: usize,
+    ) -> Box<dyn Iterator<Item = Tally> + '_> {
         with_link!(self, link, |link| Box::new(link.queue_delays_so_far_ns()))
     }
 
-    /// Queueing delays in nanoseconds of each flow's packets that came out of the first link so
-    /// far; `None` where its queue does not tell flows apart, or there are more than
-    /// [`fullpipe_traffic::MAX_OWN_TALLIES`].
-    pub fn queue_delays_by_flow_ns(&self) -> Option<&[Tally]> {
+    /// Queueing delays by flow, see [`crate::World::queue_delays_by_flow_ns`].
+    pub(crate) fn queue_delays_by_flow_ns(&self) -> Option<&[Tally]> {
         with_link!(self, 0, |link| link.queue_delays_by_flow_ns())
     }
 
-    /// From now on packets that leave a bottleneck are counted apart from those before, see
-    /// [`Self::queue_delays_so_far_ns`].
-    ///
-    /// Link events due until now are processed first, so that the links' counters are exact,
-    /// whatever their disciplines; [`Self::link`] alone only reads the counters.
-    pub fn begin_part(&mut self) {
+    /// A part of the run begins, see [`crate::World::begin_part`].
+    pub(crate) fn begin_part(&mut self) {
         match &mut self.graph {
-            Some(graph) => graph.links.iter_mut().for_each(|link| link.begin_part(self.now)),
-            None => self.down.begin_part(self.now),
+            Some(graph) => {
+                for (i, link) in graph.links.iter_mut().enumerate() {
+                    link.begin_part(self.now);
+                    self.timers.set(i, nanos(link.path.next_event()));
+                }
+            }
+            None => {
+                self.down.begin_part(self.now);
+                self.due[0] = nanos(self.down.path.next_event());
+            }
         }
     }
 
@@ -118,12 +121,12 @@ impl<D: Clone, A: Clone> Network<D, A> {
     ///
     /// # Errors
     /// Fails if the rate is 0 or the link has no bottleneck.
-    pub fn set_rate(&mut self, link: usize, rate: Rate) -> Result<(), ConfigError> {
+    pub(crate) fn set_rate(&mut self, link: usize, rate: Rate) -> Result<(), ConfigError> {
         change!(self, link, |link| link.path.set_rate(self.now, rate))
     }
 
     /// The random loss of a link's data from now on.
-    pub fn set_loss(&mut self, link: usize, probability: Probability, seed: u64) {
+    pub(crate) fn set_loss(&mut self, link: usize, probability: Probability, seed: u64) {
         change!(self, link, |link| link.path.set_loss(self.now, probability, seed));
     }
 
@@ -131,7 +134,11 @@ impl<D: Clone, A: Clone> Network<D, A> {
     ///
     /// # Errors
     /// Fails if the selection makes no sense or the link has no reordering.
-    pub fn set_reordered(&mut self, link: usize, packets: Selection) -> Result<(), ConfigError> {
+    pub(crate) fn set_reordered(
+        &mut self,
+        link: usize,
+        packets: Selection,
+    ) -> Result<(), ConfigError> {
         change!(self, link, |link| link.path.set_reordered(self.now, packets))
     }
 }

@@ -17,16 +17,16 @@ use fullpipe_traffic::{Stream, stream_seed};
 
 use crate::config::{SimConfig, SimError};
 use crate::timers::{NEVER, Timers};
-use graph::{Graph, Load};
+use graph::{Graph, Load, Parcel};
 use link::Link;
 
 /// A packet as links see it.
 pub trait Packet: Clone {
     /// Its flow, by the index of the configuration, or a connection of one
-    /// ([`Network::connect`]).
+    /// that has ends of its own.
     fn flow(&self) -> u32;
 
-    /// The number by which queues tell flows apart; below 2^30.
+    /// The number by which queues tell flows apart; below 2^29.
     fn number(&self) -> u32;
 
     /// A link has changed bits of it: whether it goes on, as `before` others did.
@@ -39,7 +39,7 @@ pub struct CrossPacket(pub u32);
 
 /// Something that the owner of a network has to deal with.
 #[derive(Debug)]
-pub enum NetworkEvent<D, A> {
+pub(crate) enum NetworkEvent<D, A> {
     /// A packet at its receiver's host, or one of cross traffic at the end of its route.
     Data(D, Ecn),
     /// A packet at its sender's host.
@@ -48,17 +48,18 @@ pub enum NetworkEvent<D, A> {
     Timer(usize),
 }
 
-/// The kinds of packets that links tell apart, each with the number of its first flow or source: a
-/// queue for each flow goes by these numbers.
+/// The kinds of packets that links tell apart, each with the number of its first flow or source. A
+/// queue for each flow goes by these numbers modulo the queues, mostly a power of two: the kinds
+/// begin at thirds of 1024, so that source 0 and flow 0 do not share one.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 enum Numbered {
     /// A flow's data, or its ACKs where these alone use the link.
     Flow = 0,
     /// Cross traffic, or data of a flow that goes up.
-    Cross = 1 << 31,
+    Cross = (1 << 31) + 341,
     /// Packets that answer a flow's data.
-    Answers = (1 << 31) + (1 << 30),
+    Answers = (1 << 31) + (1 << 30) + 682,
 }
 
 impl Numbered {
@@ -71,7 +72,7 @@ impl Numbered {
 
 /// Links, packets on them, and timers.
 #[derive(Debug)]
-pub struct Network<D, A> {
+pub(crate) struct Network<D, A> {
     now: Instant,
     /// The number of links of the configuration.
     links: usize,
@@ -107,7 +108,7 @@ impl<D: Packet + From<CrossPacket>, A: Packet> Network<D, A> {
     ///
     /// # Errors
     /// Fails if a path can't be built, or if routes, flows or cross traffic make no sense.
-    pub fn new(config: &SimConfig, timers: usize) -> Result<Self, SimError> {
+    pub(crate) fn new(config: &SimConfig, timers: usize) -> Result<Self, SimError> {
         config.check_routes()?;
         let graph = (!config.is_plain()).then(|| Graph::new(config).map(Box::new)).transpose()?;
         let unused = PathConfig::default();
@@ -162,37 +163,48 @@ impl<D: Packet + From<CrossPacket>, A: Packet> Network<D, A> {
 
     /// The virtual time.
     #[inline]
-    pub fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Instant {
         self.now
     }
 
     /// The time is `now` at least: nothing happens before.
-    pub fn pass_time(&mut self, now: Instant) {
+    pub(crate) fn pass_time(&mut self, now: Instant) {
         self.now = self.now.max(now);
     }
 
     /// Packets that came out at the end of their route so far, cross traffic included and answers
     /// left out.
-    pub fn delivered_packets(&self) -> u64 {
+    pub(crate) fn delivered_packets(&self) -> u64 {
         self.delivered_packets
     }
 
     /// A further connection of a flow: it goes where its flow goes. Its number follows those of the
     /// flows and of the connections before.
-    pub fn connect(&mut self, flow: u32) -> u32 {
+    pub(crate) fn connect(&mut self, flow: u32) -> u32 {
         self.parents.push(flow);
         (self.flows + self.parents.len() - 1) as u32
     }
 
-    /// The owner's timer fires at `at` or before.
+    /// The flow of a connection, by the order in which they were opened.
     #[inline]
-    pub fn arm(&mut self, timer: usize, at: Instant) {
+    pub(crate) fn parent(&self, connection: usize) -> Option<u32> {
+        self.parents.get(connection).copied()
+    }
+
+    /// The number of connections so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.parents.len()
+    }
+
+    /// The owner's timer fires at `at`, or earlier if it is set to an earlier time already.
+    #[inline]
+    pub(crate) fn arm(&mut self, timer: usize, at: Instant) {
         self.timers.arm(self.first_of_owner + timer, at);
     }
 
     /// The owner's timer fires at `at`, or never.
     #[inline]
-    pub fn set(&mut self, timer: usize, at: Option<Instant>) {
+    pub(crate) fn set(&mut self, timer: usize, at: Option<Instant>) {
         self.timers.set(self.first_of_owner + timer, nanos(at));
     }
 
@@ -205,7 +217,7 @@ impl<D: Packet + From<CrossPacket>, A: Packet> Network<D, A> {
     /// Sends data to its receiver. What is dropped is the link's business, and that of the sender's
     /// loss detection.
     #[inline]
-    pub fn send_data(&mut self, wire_bytes: u32, ecn: Ecn, data: D) {
+    pub(crate) fn send_data(&mut self, wire_bytes: u32, ecn: Ecn, data: D) {
         let header = Header { flow: data.number(), wire_bytes, ecn };
         if self.graph.is_some() {
             let owner = self.owner(data.flow());
@@ -220,7 +232,7 @@ impl<D: Packet + From<CrossPacket>, A: Packet> Network<D, A> {
 
     /// Sends an answer to its sender. If it is dropped, a later one repeats what it said.
     #[inline]
-    pub fn send_answer(&mut self, wire_bytes: u32, ecn: Ecn, answer: A) {
+    pub(crate) fn send_answer(&mut self, wire_bytes: u32, ecn: Ecn, answer: A) {
         let header = Header { flow: answer.number(), wire_bytes, ecn };
         if self.graph.is_some() {
             let owner = self.owner(answer.flow());
@@ -253,7 +265,7 @@ impl<D: Packet + From<CrossPacket>, A: Packet> Network<D, A> {
 
     /// The time of the next event in nanoseconds, [`NEVER`] if there is none.
     #[inline]
-    pub fn due(&self) -> u64 {
+    pub(crate) fn due(&self) -> u64 {
         self.next().0
     }
 
@@ -272,7 +284,7 @@ impl<D: Packet + From<CrossPacket>, A: Packet> Network<D, A> {
 
     /// Lets the next thing happen, if there is one: what its owner has to deal with.
     #[inline]
-    pub fn step(&mut self) -> Option<NetworkEvent<D, A>> {
+    pub(crate) fn step(&mut self) -> Option<NetworkEvent<D, A>> {
         let (at, source) = self.next();
         if at == NEVER {
             return None;
@@ -283,7 +295,7 @@ impl<D: Packet + From<CrossPacket>, A: Packet> Network<D, A> {
                 let event = self.down.path.poll(self.now);
                 self.due[0] = nanos(self.down.path.next_event());
                 let Some(Event::Delivered(mut packet)) = event else { return None };
-                if !goes_on(&mut packet, &mut self.corrupted) {
+                if !goes_on(&mut packet, &mut self.corrupted, D::corrupt) {
                     return None;
                 }
                 if !packet.corrupted {
@@ -298,7 +310,7 @@ impl<D: Packet + From<CrossPacket>, A: Packet> Network<D, A> {
                 let event = self.uplink.poll(self.now);
                 self.due[1] = nanos(self.uplink.next_event());
                 let Some(Event::Delivered(mut packet)) = event else { return None };
-                if !goes_on(&mut packet, &mut self.corrupted) {
+                if !goes_on(&mut packet, &mut self.corrupted, A::corrupt) {
                     return None;
                 }
                 self.answered(packet.payload, packet.ecn)
@@ -354,7 +366,7 @@ impl<D: Packet + From<CrossPacket>, A: Packet> Network<D, A> {
             return None;
         }
         let mut packet = graph.poll(self.now, &mut self.timers, timer)?;
-        if !goes_on(&mut packet, &mut self.corrupted) {
+        if !goes_on(&mut packet, &mut self.corrupted, Parcel::corrupt) {
             return None;
         }
         // No figure is of a sender's own link.
@@ -379,11 +391,15 @@ impl<D: Packet + From<CrossPacket>, A: Packet> Network<D, A> {
 
 /// True if a packet goes on behind a link: what the link has changed may fail a checksum.
 #[inline]
-fn goes_on<P: Packet>(packet: &mut Delivered<P>, corrupted: &mut u64) -> bool {
+fn goes_on<P>(
+    packet: &mut Delivered<P>,
+    corrupted: &mut u64,
+    corrupt: impl FnOnce(&mut P, u64) -> bool,
+) -> bool {
     if !packet.corrupted {
         return true;
     }
-    let goes_on = packet.payload.corrupt(*corrupted);
+    let goes_on = corrupt(&mut packet.payload, *corrupted);
     *corrupted += u64::from(goes_on);
     goes_on
 }

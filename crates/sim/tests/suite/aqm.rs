@@ -5,8 +5,8 @@
 
 use fullpipe_cc::{Algorithm, Duration, Instant, Rate};
 use fullpipe_path::{
-    CoDelConfig, DualPi2Config, ElementConfig, FqCoDelConfig, Link, PathConfig, PieConfig,
-    QueueConfig, QueueLimit,
+    CoDelConfig, CrossTraffic, DualPi2Config, ElementConfig, FqCoDelConfig, Link, PathConfig,
+    PieConfig, QueueConfig, QueueLimit,
 };
 use fullpipe_sim::{FlowConfig, Sim, SimConfig};
 
@@ -95,4 +95,29 @@ fn dualpi2_keeps_its_target() {
     let wanted =
         [(0.0..17.25, 0.8), (8.0..17.25, 0.95), (12.75..17.25, 0.98), (12.75..17.25, 0.99)];
     assert_within("DualPI2", QueueConfig::DualPi2(DualPi2Config::new(limit())), wanted);
+}
+
+/// A source of cross traffic is a flow like any other: behind FQ-CoDel it takes no more than its
+/// part, although it reacts to nothing, whatever the index of flow and source.
+#[test]
+fn a_flow_and_a_source_of_cross_traffic_have_queues_of_their_own() {
+    let mbit = |n: u64| Rate::from_bits_per_sec(n * 1_000_000);
+    let delay = Duration::from_millis(20);
+    let queue = QueueConfig::FqCoDel(FqCoDelConfig::default());
+    let bottleneck = ElementConfig::Bottleneck { rate: mbit(12).into(), queue };
+    let down = PathConfig { row: vec![bottleneck, ElementConfig::Delay(delay)], seed: 7 };
+    let up = Link { delay, ..Link::default() };
+    let flows = (0..2).map(|i| FlowConfig::tcp_bulk(Algorithm::CUBIC, i)).collect();
+    let mut config = SimConfig::new(down, up.into(), flows);
+    config.cross = (0..2).map(|_| CrossTraffic::constant(mbit(12)).into()).collect();
+    let mut sim = Sim::new(&config).expect("a sound path");
+    let at = |s| Instant::default() + Duration::from_secs(s);
+    sim.run_until(at(5));
+    let before = [0, 1].map(|i| sim.flow(i).received());
+    sim.run_until(at(25));
+    for (i, before) in before.into_iter().enumerate() {
+        let rate = (sim.flow(i).received() - before) as f64 * 8.0 / 20.0 / 1e6;
+        // A quarter of the link, without headers.
+        assert!((2.6..3.0).contains(&rate), "flow {i}: {rate} Mbit/s");
+    }
 }

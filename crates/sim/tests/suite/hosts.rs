@@ -82,11 +82,11 @@ fn a_tcp_window_is_halved_for_each_timeout_of_a_pause() {
     let window = |flow: FlowConfig, pause_ms: u64| {
         let mut sim = sim(&config(50, vec![flow]));
         sim.run_until(at(5_000));
-        sim.pause(0);
+        sim.flow_mut(0).pause();
         sim.run_until(at(6_000));
         let before = sim.flow(0).snapshot().cwnd;
         sim.run_until(at(5_100 + pause_ms));
-        sim.write(0, 1);
+        sim.with(0, |flow, io| flow.write(io, 1));
         (before, sim.flow(0).snapshot().cwnd)
     };
     let tcp = FlowConfig::tcp_bulk(Algorithm::CUBIC, 1);

@@ -92,11 +92,11 @@ fn after_a_tail(data: Option<u64>, ack: Option<u64>) -> (u64, u64) {
     config.links[0].row.insert(0, listed(data));
     config.uplink.row.insert(0, listed(ack));
     let mut sim = Sim::new(&config).expect("a sound path");
-    sim.pause(0);
+    sim.flow_mut(0).pause();
     sim.run_until(at(1));
-    sim.pause(0);
+    sim.flow_mut(0).pause();
     for _ in 0..2 {
-        sim.write(0, 20 * 1448);
+        sim.with(0, |flow, io| flow.write(io, 20 * 1448));
         sim.run_until(sim.now() + MS.times(1_000));
     }
     (sim.flow(0).stats().lost_packets, sim.flow(0).snapshot().cwnd)

@@ -1,37 +1,31 @@
 //! One flow: the connections between its ends, and what its applications write and read there.
 
+mod ends;
+
 use std::collections::HashMap;
 
 use fullpipe_cc::{Duration, Instant, Rate};
-use fullpipe_path::Ecn;
-use fullpipe_report::observe::FlowSample;
-use fullpipe_sim::{FlowConfig, Jitter, REQUEST_BYTES};
-use fullpipe_traffic::{
-    Action, Application, MediaStats, Reading, SenderStats, SenderView, SentPacket, Tally, Traffic,
-};
+use fullpipe_sim::{Arrived, FlowConfig, Host, Io, Jitter, REQUEST_BYTES};
+use fullpipe_traffic::{Action, Application, Reading, SenderView, Tally, Traffic};
 
 use super::connection::Connection;
-use super::transport::{Departure, RECEIVER, Read, SENDER, Stamp, Transport};
+use super::transport::{RECEIVER, Read, SENDER, Stamp, Transport};
 
 /// The seeds of what a flow draws.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seeds {
     pub(super) starts: u64,
     pub(super) jitter: u64,
-}
-
-/// Distributions of a flow, in nanoseconds.
-pub(super) struct Tallies<'a> {
-    pub(super) rtt: &'a mut Tally,
-    pub(super) latency: &'a mut Tally,
+    pub(super) receiver: u64,
 }
 
 /// Segments beyond the last that left, which an application without a bound of its own has in the
 /// buffer: a sender must never wait for it.
 const AHEAD: u64 = 8;
 
+/// A flow of a real stack.
 #[derive(Debug)]
-pub(super) struct Flow<T: Transport> {
+pub(in crate::backend) struct Flow<T: Transport> {
     traffic: Traffic,
     stamp: Stamp,
     transport: T,
@@ -42,15 +36,20 @@ pub(super) struct Flow<T: Transport> {
     /// Places in `connections`.
     by_handle: [HashMap<T::Handle, usize>; 2],
     newest: Option<usize>,
-    pub(super) received: u64,
-    pub(super) start: Instant,
-    pub(super) end: Option<Instant>,
+    received: u64,
+    start: Instant,
+    end: Option<Instant>,
     /// Bytes of requests that the sender has read.
     requested: u64,
     /// Connections that ended before their last byte.
     failed: u64,
-    pub(super) completion_ns: Option<Tally>,
-    pub(super) jitter: Jitter,
+    completion_ns: Option<Tally>,
+    jitter: Jitter,
+    /// The receiver's host, if it takes its time.
+    host: Option<Box<Host<Arrived<Self>>>>,
+    /// Buffers of packets that have arrived, for the next ones: what one end sends, the other takes
+    /// in.
+    spare: Vec<Vec<u8>>,
 }
 
 impl<T: Transport> Flow<T> {
@@ -78,16 +77,19 @@ impl<T: Transport> Flow<T> {
             failed: 0,
             completion_ns: application.completes().then(Tally::new),
             jitter: Jitter::new(config.jitter, seeds.jitter),
+            host: (config.receiver_delay > Duration::ZERO)
+                .then(|| Box::new(Host::new(config.receiver_delay, seeds.receiver))),
+            spare: Vec::new(),
         }
     }
 
     /// The time of the application's next step.
-    pub(super) fn wakes(&self) -> Option<Instant> {
+    fn wakes(&self) -> Option<Instant> {
         self.traffic.wakes()
     }
 
     /// The application's next steps, at their time.
-    pub(super) fn on_wake(&mut self, now: Instant) {
+    fn on_wake(&mut self, now: Instant) {
         self.step(now);
         if let Some(place) = self.newest {
             self.fill(now, place);
@@ -116,11 +118,6 @@ impl<T: Transport> Flow<T> {
             }
         };
         SenderView { estimate, backlog }
-    }
-
-    /// Counters of the encoder and the player.
-    pub(super) fn media(&self, now: Instant) -> Option<MediaStats> {
-        self.traffic.media_stats(now)
     }
 
     /// Tells the application how the sender is, and asks there for the probe that it wants.
@@ -167,26 +164,29 @@ impl<T: Transport> Flow<T> {
         }
     }
 
-    /// The application has nothing more to send, until [`Self::offer`].
-    pub(super) fn withhold(&mut self) {
+    /// The application has nothing more to send, until [`Self::offer`]. What the stack has already
+    /// stays there.
+    pub(in crate::backend) fn withhold(&mut self) {
         self.traffic.stop();
         self.supply(Action::Stop);
     }
 
     /// The application has so many bytes more to send; the largest number is data without an end.
-    pub(super) fn offer(&mut self, now: Instant, bytes: u64) {
+    pub(in crate::backend) fn offer(&mut self, io: &mut Io<'_, Self>, bytes: u64) {
         let Some(connection) = self.only() else { return };
         connection.supply.offer(bytes);
         if let Some(place) = self.newest {
-            self.fill(now, place);
+            self.fill(io.now(), place);
         }
     }
 
-    pub(super) fn peek(&self) -> &T {
+    /// The stack.
+    pub(in crate::backend) fn transport(&self) -> &T {
         &self.transport
     }
 
-    pub(super) fn transport(&mut self) -> &mut T {
+    /// The stack, to be changed.
+    pub(in crate::backend) fn transport_mut(&mut self) -> &mut T {
         &mut self.transport
     }
 
@@ -232,28 +232,9 @@ impl<T: Transport> Flow<T> {
         }
     }
 
-    /// One of the ends takes a packet in, which arrived at its host `in_host` ago.
-    pub(super) fn receive(
-        &mut self,
-        now: Instant,
-        end: usize,
-        in_host: Duration,
-        packet: &mut [u8],
-        ecn: Ecn,
-    ) {
-        self.transport.receive(now, end, in_host, packet, ecn);
-    }
-
-    pub(super) fn on_timer(&mut self, now: Instant, end: usize) {
-        self.transport.on_timer(now, end);
-    }
-
-    pub(super) fn poll_at(&self, end: usize) -> Option<Instant> {
-        self.transport.poll_at(end)
-    }
-
     /// Lets the applications of one end do what they can now.
-    pub(super) fn work(&mut self, now: Instant, end: usize, tallies: &mut Tallies<'_>) {
+    fn work(&mut self, io: &mut Io<'_, Self>, end: usize) {
+        let now = io.now();
         if end == RECEIVER {
             while let Some((handle, peer)) = self.transport.accept() {
                 self.on_accepted(now, handle, peer);
@@ -262,8 +243,8 @@ impl<T: Transport> Flow<T> {
         while let Some(handle) = self.transport.next_changed(end) {
             let Some(place) = self.by_handle[end].get(&handle).copied() else { continue };
             match end {
-                SENDER => self.on_sender(now, handle, place, tallies),
-                _ => self.read(now, handle, place, tallies),
+                SENDER => self.on_sender(io, handle, place),
+                _ => self.read(io, handle, place),
             }
         }
     }
@@ -281,13 +262,8 @@ impl<T: Transport> Flow<T> {
         }
     }
 
-    fn on_sender(
-        &mut self,
-        now: Instant,
-        handle: T::Handle,
-        place: usize,
-        tallies: &mut Tallies<'_>,
-    ) {
+    fn on_sender(&mut self, io: &mut Io<'_, Self>, handle: T::Handle, place: usize) {
+        let now = io.now();
         let Some(seen) = self.transport.look(handle) else { return };
         let segment = self.transport.segment();
         let Some(connection) = &mut self.connections[place] else { return };
@@ -295,7 +271,7 @@ impl<T: Transport> Flow<T> {
             && let Some(rtt) = seen.rtt.newest
         {
             connection.rtt_samples = seen.rtt.count;
-            tallies.rtt.record(rtt.as_nanos());
+            io.rtt_ns().record(rtt.as_nanos());
         }
         let taken = connection.supply.taken();
         connection.left = taken - seen.unsent.min(taken);
@@ -353,7 +329,8 @@ impl<T: Transport> Flow<T> {
     }
 
     /// The receiver's application reads all that there is.
-    fn read(&mut self, now: Instant, handle: T::Handle, place: usize, tallies: &mut Tallies<'_>) {
+    fn read(&mut self, io: &mut Io<'_, Self>, handle: T::Handle, place: usize) {
+        let now = io.now();
         loop {
             let read = self.transport.read(RECEIVER, handle);
             let Some(connection) = &mut self.connections[place] else { return };
@@ -367,7 +344,7 @@ impl<T: Transport> Flow<T> {
             };
             self.received += count;
             connection.on_read(count, |written| {
-                tallies.latency.record(now.since(written).as_nanos());
+                io.latency_ns().record(now.since(written).as_nanos());
             });
             if connection.bytes == Some(connection.read) && connection.end.is_none() {
                 connection.end = Some(now);
@@ -405,45 +382,7 @@ impl<T: Transport> Flow<T> {
         self.newest = self.newest.filter(|newest| *newest != place);
     }
 
-    /// Writes the next packet of one end that may leave now into `out`.
-    pub(super) fn transmit(
-        &mut self,
-        now: Instant,
-        end: usize,
-        out: &mut Vec<u8>,
-    ) -> Option<Departure> {
-        self.transport.transmit(now, end, out)
-    }
-
-    pub(super) fn stats(&mut self) -> SenderStats {
-        self.transport.stats()
-    }
-
-    pub(super) fn newest_packet(&self) -> Option<SentPacket> {
-        self.transport.newest_packet()
-    }
-
     fn newest(&self) -> Option<T::Handle> {
         Some(self.connections.get(self.newest?)?.as_ref()?.handle)
-    }
-
-    pub(super) fn latest_rtt(&self) -> Option<Duration> {
-        self.transport.look(self.newest()?)?.rtt.newest
-    }
-
-    /// Congestion control and round trips of the newest connection.
-    pub(super) fn sample(&self) -> Option<FlowSample> {
-        self.transport.sample(self.newest()?)
-    }
-
-    /// Requests and connections that have begun and are not complete.
-    pub(super) fn incomplete(&self) -> Option<u64> {
-        self.completion_ns.as_ref()?;
-        let open = match self.traffic.application() {
-            Application::Media(_) => self.traffic.frames_under_way() as usize,
-            Application::RequestResponse { .. } => usize::from(self.traffic.asked().is_some()),
-            _ => self.connections.iter().flatten().filter(|c| c.end.is_none()).count(),
-        };
-        Some(self.failed + open as u64)
     }
 }

@@ -1,27 +1,28 @@
 //! Packets on their way.
 
-use fullpipe_path::Ecn;
 use fullpipe_sim::{CrossPacket, Packet};
 
 /// The numbers that queues tell flows and connections apart by are below this.
-const NUMBERS: u32 = 1 << 30;
+const NUMBERS: u32 = 1 << 29;
+
+/// Numbers from one flow to the next. It is odd, so that flows have queues of their own in any
+/// power of two of queues.
+const STRIDE: u32 = 641;
 
 /// A packet of a flow on its way.
 #[derive(Clone, Debug)]
-pub(super) struct Parcel {
+pub(in crate::backend) struct Parcel {
     flow: u32,
     number: u32,
     /// The packet; cross traffic has no bytes.
     pub(super) bytes: Vec<u8>,
 }
 
-/// The bytes of a packet that has arrived, and its field.
-pub(super) type Arrived = (Vec<u8>, Ecn);
-
 impl Parcel {
     /// A packet of this connection of a flow.
     pub(super) fn new(flow: u32, connection: u32, bytes: Vec<u8>) -> Self {
-        Self { flow, number: (flow << 16 | connection & 0xFFFF) % NUMBERS, bytes }
+        let number = flow.wrapping_mul(STRIDE).wrapping_add(connection) % NUMBERS;
+        Self { flow, number, bytes }
     }
 }
 
@@ -46,5 +47,18 @@ impl Packet for Parcel {
         let Some(at) = (n as usize * 7919).checked_rem(self.bytes.len()) else { return false };
         self.bytes[at] ^= 1 << (n % 8);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// FQ-CoDel has 1024 queues, and takes the number modulo them.
+    #[test]
+    fn the_first_connections_of_flows_have_queues_of_their_own() {
+        let queue = |flow| Parcel::new(flow, 0, Vec::new()).number() % 1024;
+        let queues: std::collections::HashSet<_> = (0..1024).map(queue).collect();
+        assert_eq!(queues.len(), 1024);
     }
 }

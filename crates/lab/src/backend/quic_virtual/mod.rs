@@ -25,18 +25,19 @@ use fullpipe_sim::ReceiveWindow;
 use fullpipe_traffic::Application;
 
 use super::link::RealPath;
-use super::network::Stacks;
+use super::network::stacks;
 use super::quic::identity::Identity;
 use super::quic::{settings, streams};
 use super::{Backend, Request, RunError, virtual_time};
 use ends::{Ends, SERVER_NAME};
-use noq::Noq;
-#[cfg(feature = "quinn")]
-use quinn::Quinn;
 use stack::Stack;
 
 pub use foreign::{Gap, GapReason};
-pub use one_flow::{QuicFlow, QuicFlowConfig};
+pub(super) use noq::Noq;
+pub use one_flow::QuicFlowConfig;
+pub(super) use one_flow::drive;
+#[cfg(feature = "quinn")]
+pub(super) use quinn::Quinn;
 
 /// Longer than any run.
 const NO_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
@@ -135,7 +136,7 @@ impl<S: Stack> Backend for QuicVirtual<S> {
     fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
         let shared = RealPath::of(scenario);
         let identity = Identity::new(SERVER_NAME)?;
-        let mut network = Stacks::new(&scenario.config, |i, flow| {
+        let mut world = stacks(&scenario.config, |i, flow| {
             let cc = scenario.flows.get(i).and_then(|flow| S::control(flow.cc));
             let cc = cc.ok_or(RunError::Lost)?;
             let own = RealPath::of_flow(scenario, i);
@@ -174,6 +175,6 @@ impl<S: Stack> Backend for QuicVirtual<S> {
             }
             Ends::<S>::new(&flow, cc, transport, streams, &identity)
         })?;
-        virtual_time::run(scenario, &mut network, request)
+        virtual_time::run(scenario, &mut world, request)
     }
 }

@@ -11,7 +11,7 @@ use fullpipe_report::observe::Observations;
 use fullpipe_scenario::{Cc, Clock, Feature, LinkKind, Protocol, Scenario, Stack};
 use fullpipe_traffic::Application;
 
-use super::network::Stacks;
+use super::network::stacks;
 use super::{Backend, Request, RunError, virtual_time};
 use ends::TcpEnds;
 
@@ -67,7 +67,7 @@ impl Backend for TcpUser {
     }
 
     fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {
-        let mut world = Stacks::new(&scenario.config, |_, flow| TcpEnds::new(flow))?;
+        let mut world = stacks(&scenario.config, |_, flow| TcpEnds::new(flow))?;
         virtual_time::run(scenario, &mut world, request)
     }
 }

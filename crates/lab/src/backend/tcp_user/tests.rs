@@ -3,12 +3,11 @@ use std::path::Path;
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_report::plan::Plan;
 use fullpipe_scenario::Edition;
-use fullpipe_sim::{Sim, SimConfig};
+use fullpipe_sim::{Ends as _, Sim, SimConfig};
 
 use super::ends::TcpEnds;
 use super::settings::{of_flow, over_tcp};
-use crate::backend::network::Stacks;
-use crate::backend::virtual_time::World;
+use crate::backend::network::stacks;
 
 /// The part of the run in which rates count.
 const FROM: Instant = Instant::from_nanos(10_000_000);
@@ -38,7 +37,7 @@ fn simulated(config: &SimConfig) -> u64 {
 
 /// Bytes that arrive over endpoints that each tell of their delay, or do not.
 fn arriving(config: &SimConfig, tells: [bool; 2]) -> u64 {
-    let mut world = Stacks::new(config, |_, flow| {
+    let mut world = stacks(config, |_, flow| {
         let of_both = of_flow(&over_tcp(flow));
         assert!(of_both.receiver_delay, "on for bbr-swift");
         TcpEnds::with(
@@ -47,8 +46,8 @@ fn arriving(config: &SimConfig, tells: [bool; 2]) -> u64 {
     })
     .expect("a sound path");
     let mut received = |until| {
-        assert!(world.advance(until, u64::MAX));
-        world.received(0)
+        world.run_until(until);
+        world.flow(0).received()
     };
     let before = received(FROM);
     received(TO) - before

@@ -10,9 +10,8 @@ use super::super::noq::Noq;
 #[cfg(feature = "quinn")]
 use super::super::quinn::Quinn;
 use super::super::stack::Stack;
-use crate::backend::network::{Stacks, Transport};
+use crate::backend::network::{Stacks, Transport, stacks};
 use crate::backend::quic::identity::Identity;
-use crate::backend::virtual_time::World;
 
 const CONNECTION: u64 = 0;
 /// So long that the rounds of coexistence with Reno end no CRUISE.
@@ -31,11 +30,11 @@ fn bulk<S: Stack>() -> Stacks<Ends<S>> {
     let identity = Identity::new(SERVER_NAME).expect("an identity");
     let cc = S::control("bbr3".parse().expect("a name")).expect("it has ours");
     let settings = TransportSettings::default();
-    Stacks::new(&config, |_, flow| Ends::new(flow, cc, settings, 1, &identity)).expect("sound")
+    stacks(&config, |_, flow| Ends::new(flow, cc, settings, 1, &identity)).expect("sound")
 }
 
 fn state<S: Stack>(network: &Stacks<Ends<S>>) -> Option<State> {
-    let connection = network.peek(0).connection(CONNECTION)?;
+    let connection = network.flow(0).transport().connection(CONNECTION)?;
     Some(S::snapshot(connection).expect("ours").state)
 }
 
@@ -49,7 +48,7 @@ fn until<S: Stack>(network: &mut Stacks<Ends<S>>, wanted: State, end: Instant) -
 
 fn ask<S: Stack>(network: &mut Stacks<Ends<S>>, target: Rate) -> Option<BandwidthProbe> {
     let now = network.now();
-    network.transport(0).probe_bandwidth(now, CONNECTION, target)
+    network.flow_mut(0).transport_mut().probe_bandwidth(now, CONNECTION, target)
 }
 
 /// The controller that the connection sends with has the request, though a stack shows a copy.

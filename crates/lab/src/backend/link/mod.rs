@@ -1,6 +1,7 @@
 //! Path between the ends of a real-time run: a link inside this process, a link between two network
 //! namespaces, or the kernel's netem between them.
 
+mod capacity;
 mod path;
 
 use std::collections::HashMap;

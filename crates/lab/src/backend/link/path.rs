@@ -1,17 +1,17 @@
 //! A scenario's network as one path there and one back, and what the ends have to know of it.
 
+use std::iter;
 use std::sync::Arc;
 
 use fullpipe_cc::{Duration, Rate};
 #[cfg(target_os = "linux")]
 use fullpipe_emu::netem::NetemConfig;
-use fullpipe_path::{
-    CrossSource, CrossTraffic, ElementConfig, LossConfig, MTU_BYTES, PathConfig, QueueConfig,
-    QueueLimit, RateConfig,
-};
+use fullpipe_path::{CrossSource, CrossTraffic, ElementConfig, LossConfig, PathConfig, RateConfig};
 use fullpipe_scenario::{Run, Scenario};
 use fullpipe_sim::Route;
 use fullpipe_traffic::{Direction, Stream, stream_seed};
+
+use super::capacity;
 
 /// A path both ways. Its times count from the first request.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub struct RealPath {
     uplink: PathConfig,
     /// Flows that share the way of the data, and the seed of each.
     cross: Vec<(CrossTraffic, u64)>,
+    /// The two ways of a flow after each change of its route: it has one pair of ways at a time.
+    later: Vec<[PathConfig; 2]>,
     /// The longest way back of a flow beyond the uplink.
     extra_rtt: Duration,
     /// The same for netem, where netem can be it.
@@ -57,39 +59,37 @@ impl RealPath {
             downlink: PathConfig { row, seed: links.first().map_or(scenario.seed, |l| l.seed) },
             uplink: scenario.config.uplink.clone(),
             cross: cross.map(|(i, c)| (c.traffic, seed(i))).collect(),
+            later: Vec::new(),
             extra_rtt: extra_rtt.unwrap_or_default(),
             #[cfg(target_os = "linux")]
             netem: super::netem_config(scenario).ok(),
         }
     }
 
-    /// That of a flow with a route or a link of its own: all links that it ever passes, one behind
-    /// the other.
+    /// That of a flow with a route or a link of its own: the route that it begins with, and those
+    /// that it has later.
     pub(crate) fn of_flow(scenario: &Scenario, i: usize) -> Option<Self> {
         let config = &scenario.config;
         let flow = config.flows.get(i)?;
         if flow.route.is_none() && flow.access.is_none() {
             return None;
         }
-        let now = config.route(flow);
-        let later = config.reroutes.iter().filter(|change| change.flow == i);
-        let later = later.map(|change| &config.routes[change.route]);
-        let routes: Vec<&Route> = std::iter::once(&*now).chain(later).collect();
         let own = flow.access.map(|access| access.link());
-        let path = |links: fn(&Route) -> &[usize]| {
-            let links = routes.iter().flat_map(|route| links(route)).map(|i| config.link(*i));
-            let row = links.chain(&own).flat_map(|link| link.row.clone()).collect();
-            PathConfig { row, seed: scenario.seed }
+        let path = |links: &[usize]| {
+            let links = links.iter().map(|i| config.link(*i)).chain(&own);
+            PathConfig { row: links.flat_map(|l| l.row.clone()).collect(), seed: scenario.seed }
         };
-        let (there, back) = (path(|route| &route.there), path(|route| &route.back));
-        let (downlink, uplink) = match flow.direction {
-            Direction::Down => (there, back),
-            Direction::Up => (back, there),
+        let ways = |route: &Route| match flow.direction {
+            Direction::Down => [path(&route.there), path(&route.back)],
+            Direction::Up => [path(&route.back), path(&route.there)],
         };
+        let [downlink, uplink] = ways(&config.route(flow));
+        let later = config.reroutes.iter().filter(|change| change.flow == i);
         Some(Self {
             downlink,
             uplink,
             cross: Vec::new(),
+            later: later.map(|change| ways(&config.routes[change.route])).collect(),
             extra_rtt: flow.extra_rtt,
             #[cfg(target_os = "linux")]
             netem: None,
@@ -116,36 +116,50 @@ impl RealPath {
         self.cross.iter().map(|(traffic, seed)| CrossSource::new(later(traffic), *seed)).collect()
     }
 
-    fn way(&self, direction: Direction) -> &PathConfig {
-        match direction {
-            Direction::Down => &self.downlink,
-            Direction::Up => &self.uplink,
-        }
+    /// Downlink and uplink of each time.
+    fn ways(&self) -> impl Iterator<Item = [&PathConfig; 2]> {
+        iter::once([&self.downlink, &self.uplink]).chain(self.later.iter().map(<[_; 2]>::each_ref))
     }
 
     /// The rate of the slowest element of a direction; nothing without one.
     pub(crate) fn slowest(&self, direction: Direction) -> Option<Rate> {
-        self.rates(direction).filter(|rate| *rate > Rate::ZERO).min()
+        self.ways().filter_map(|way| capacity::slowest(way[direction as usize])).min()
     }
 
     /// The longest round trip without queues.
     pub fn rtt(&self) -> Duration {
-        self.downlink.least_delay() + self.uplink.least_delay() + self.extra_rtt
+        self.ways().map(|way| self.rtt_of(way)).max().unwrap_or_default()
     }
 
-    /// Capacity of the path with full buffers, for data in this direction, in bytes.
+    fn rtt_of(&self, way: [&PathConfig; 2]) -> Duration {
+        way.map(capacity::longest_delay).into_iter().fold(self.extra_rtt, |sum, delay| sum + delay)
+    }
+
+    /// The most bytes of data in this direction that are in flight and get there: what the path
+    /// holds with full buffers, of the largest of its ways. 0 for a way without a rate.
+    ///
+    /// More than what an element lets by in a round trip, and what waits in the buffers of all, is
+    /// not in flight. What is behind the element and out of the queues left it in the time of the
+    /// rest of the way; what comes to it in the time of the way to it has to leave it in that time,
+    /// or to fit its queue. So the element that lets by least is what bounds the flow, however fast
+    /// the others are. An element whose rate changes counts with the most that it ever lets by in a
+    /// round trip: its highest rate, the best stretch of a trace, or its bucket at once. The time
+    /// that ACKs wait behind other flows is not in the round trip.
     pub(crate) fn holds(&self, direction: Direction) -> u64 {
-        let fastest = self.rates(direction).max().unwrap_or(Rate::ZERO);
-        fastest.bytes_in(self.rtt()).saturating_add(self.buffers(direction))
+        let held = self.ways().map(|way| {
+            let data = way[direction as usize];
+            capacity::let_by(data, self.rtt_of(way)).saturating_add(capacity::buffers(data))
+        });
+        held.max().unwrap_or(0)
     }
 
     /// Time to drain the full buffers of both directions.
     pub(crate) fn drain_time(&self) -> Duration {
-        let time = |direction| {
-            let drain = |rate: Rate| rate.time_for(self.buffers(direction)).min(LONGEST_DRAIN);
-            self.slowest(direction).map_or(Duration::ZERO, drain)
+        let time = |path: &PathConfig| {
+            let drain = |rate: Rate| rate.time_for(capacity::buffers(path)).min(LONGEST_DRAIN);
+            capacity::slowest(path).map_or(Duration::ZERO, drain)
         };
-        time(Direction::Down) + time(Direction::Up)
+        self.ways().map(|[down, up]| time(down) + time(up)).max().unwrap_or_default()
     }
 
     /// Delay from the start of the link to the first request, for a path with changes at fixed
@@ -172,55 +186,6 @@ impl RealPath {
         let slowest = Direction::BOTH.into_iter().filter_map(|way| self.slowest(way)).min();
         let packets = slowest.map_or(Duration::ZERO, |rate| rate.time_for(HANDSHAKE_BYTES));
         HANDSHAKE_TIME + self.rtt().times(HANDSHAKE_RTTS) + packets
-    }
-
-    /// Every rate that a bottleneck or a bucket has at some time.
-    fn rates(&self, direction: Direction) -> impl Iterator<Item = Rate> + '_ {
-        self.way(direction).row.iter().flat_map(|element| match element {
-            ElementConfig::Bottleneck { rate: RateConfig::Constant(rate), .. }
-            | ElementConfig::Policer { rate, .. }
-            | ElementConfig::Shaper { rate, .. } => vec![*rate],
-            ElementConfig::Bottleneck { rate: RateConfig::Steps(steps), .. } => {
-                steps.iter().map(|(_, rate)| *rate).collect()
-            }
-            ElementConfig::Bottleneck { rate: rate @ RateConfig::Trace(_), .. } => {
-                vec![rate.nominal()]
-            }
-            ElementConfig::Bottleneck { rate: RateConfig::Series(series), .. } => {
-                series.steps().iter().map(|(_, rate)| *rate).collect()
-            }
-            _ => Vec::new(),
-        })
-    }
-
-    fn buffers(&self, direction: Direction) -> u64 {
-        let queues = self.way(direction).row.iter().filter_map(|element| match element {
-            ElementConfig::Bottleneck { queue, .. } => Some(limit(queue)),
-            ElementConfig::Shaper { queue, .. } => Some(*queue),
-            _ => None,
-        });
-        queues.map(bytes).fold(0, u64::saturating_add)
-    }
-}
-
-fn limit(queue: &QueueConfig) -> QueueLimit {
-    match queue {
-        QueueConfig::TailDrop(limit) => *limit,
-        QueueConfig::Step(c) => c.limit,
-        QueueConfig::CoDel(c) => c.limit,
-        QueueConfig::FqCoDel(c) => c.codel.limit,
-        QueueConfig::Pie(c) => c.limit,
-        QueueConfig::Red(c) => c.limit,
-        QueueConfig::DualPi2(c) => c.limit,
-        // What this does not know yet is taken to be of any depth.
-        _ => QueueLimit::Bytes(u64::MAX),
-    }
-}
-
-fn bytes(limit: QueueLimit) -> u64 {
-    match limit {
-        QueueLimit::Bytes(n) => n,
-        QueueLimit::Packets(n) => n.saturating_mul(u64::from(MTU_BYTES)),
     }
 }
 
@@ -284,7 +249,7 @@ fn shift<V>(steps: &mut [(Duration, V)], lead: Duration) {
 #[cfg(test)]
 mod tests {
     use fullpipe_cc::Instant;
-    use fullpipe_path::{Ecn, Event, Header, Path, Series};
+    use fullpipe_path::{Ecn, Event, Header, Path, QueueLimit, Series};
 
     use super::*;
     use fullpipe_report::plan::Plan;
@@ -298,6 +263,7 @@ mod tests {
             downlink: PathConfig { row, seed: 1 },
             uplink: PathConfig { row: vec![half], seed: 2 },
             cross: Vec::new(),
+            later: Vec::new(),
             extra_rtt: Duration::ZERO,
             #[cfg(target_os = "linux")]
             netem: None,
@@ -314,6 +280,22 @@ mod tests {
         assert_eq!((constant.lead(), constant.holds(Direction::Down)), (Duration::ZERO, 100_000));
         assert_eq!((constant.holds(Direction::Up), constant.slowest(Direction::Up)), (0, None));
         assert_eq!(constant.drain_time(), Duration::from_millis(40));
+    }
+
+    /// A flow has one route at a time: of the short one and the long one the long one is the larger.
+    #[test]
+    fn routes_are_not_one_behind_the_other() {
+        let text = include_str!("../../../../../scenarios/topology/reroute.toml");
+        let dir = std::path::Path::new("");
+        let plan = Plan::parse(text, "x.toml", "x", dir, Edition::default()).expect("a plan");
+        let scenario = plan.grid.runs[0].scenario().expect("a scenario");
+        assert!(!scenario.config.reroutes.is_empty());
+        let path = RealPath::of_flow(&scenario, 0).expect("a route");
+        assert_eq!(path.rtt(), Duration::from_millis(80));
+        assert_eq!(path.slowest(Direction::Down), Some(mbit(10)));
+        // 80 ms at 10 Mbit/s, and two buffers of 40 packets.
+        assert_eq!(path.holds(Direction::Down), 100_000 + 120_000);
+        assert_eq!(path.drain_time(), mbit(10).time_for(120_000).times(2));
     }
 
     /// A link in real time and the simulator draw the same delays, in the same order.

@@ -141,11 +141,10 @@ impl<'a> Lab<'a> {
         Ok(fixture)
     }
 
-    /// The case is the controller's: its host is exact, and the connection is there.
+    /// The case is the controller's: its host is exact.
     fn flow(&self) -> FlowConfig {
         FlowConfig {
             jitter: Duration::ZERO,
-            handshake: false,
             ..FlowConfig::bulk(self.subject.algorithm().unwrap_or(Algorithm::BBR3), SEED)
         }
     }

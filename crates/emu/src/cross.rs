@@ -3,9 +3,6 @@
 use fullpipe_cc::Instant;
 use fullpipe_path::{CrossSource, Header};
 
-/// The number of the first source as a flow; no client has as high a one.
-const FIRST_FLOW: u32 = 1 << 31;
-
 /// All sources of a link.
 #[derive(Debug)]
 pub(crate) struct Cross(Vec<CrossSource>);
@@ -29,7 +26,7 @@ impl Cross {
         }
         let source = &mut self.0[i];
         source.advance();
-        let flow = FIRST_FLOW + i as u32;
+        let flow = CrossSource::FIRST_FLOW + i as u32;
         Some((at, Header { flow, ..Header::from(source.packet_bytes()) }))
     }
 }
@@ -51,7 +48,7 @@ mod tests {
         let now = Instant::from_nanos(5_500_000);
         let mut seen = Vec::new();
         while let Some((at, header)) = cross.pop(now) {
-            seen.push((at.as_nanos() / 1_000_000, header.flow - FIRST_FLOW));
+            seen.push((at.as_nanos() / 1_000_000, header.flow - CrossSource::FIRST_FLOW));
         }
         assert_eq!(seen, [(0, 0), (0, 1), (1, 0), (2, 0), (3, 0), (3, 1), (4, 0), (5, 0)]);
         assert_eq!(cross.next_due(), Some(Instant::from_nanos(6_000_000)));

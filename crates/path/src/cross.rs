@@ -52,6 +52,11 @@ pub struct CrossSource {
 }
 
 impl CrossSource {
+    /// The number of the first source as a flow; that of a further one is its index more. No flow
+    /// has as high a one, and source 0 does not share flow 0's queue where there is one for each
+    /// flow, modulo 1024.
+    pub const FIRST_FLOW: u32 = (1 << 31) + 341;
+
     /// The source before its first packet. `seed` decides the times of [`Arrivals::Poisson`].
     pub fn new(config: CrossTraffic, seed: u64) -> Self {
         let next = Instant::default() + config.start;

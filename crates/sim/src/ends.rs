@@ -46,7 +46,8 @@ pub trait Ends: Sized {
     /// A packet is at the sender.
     fn on_answer(&mut self, io: &mut Io<'_, Self>, answer: Self::Answer, ecn: Ecn);
 
-    /// The sender's timer is due, until it is set.
+    /// The sender's timer is due. It stays so until [`Io::set`] is called for it, which this has to
+    /// do: there is one for each packet, and it is not cleared first.
     fn on_sender_timer(&mut self, io: &mut Io<'_, Self>);
 
     /// The receiver's timer was due.
@@ -121,7 +122,7 @@ impl<E: Ends> Io<'_, E> {
         self.network.send_answer(wire_bytes, ecn, answer);
     }
 
-    /// A timer fires at `at` or before.
+    /// A timer fires at `at`, or earlier if it is set to an earlier time already.
     #[inline]
     pub fn arm(&mut self, timer: Timer, at: Instant) {
         self.network.arm(timer.of(self.flow), at);

@@ -49,7 +49,7 @@ impl<E: Ends> World<E> {
         Ok(world)
     }
 
-    /// Lets the ends of a flow do something now.
+    /// Lets the ends of a flow do something now; `None` if there are none, or no longer.
     #[inline]
     pub fn with<T>(
         &mut self,
@@ -148,8 +148,11 @@ impl<E: Ends> World<E> {
             None => self.network.set(Timer::Application.of(flow), None),
             Some(None) => {}
             Some(Some(ends)) => {
+                // Of a flow of the configuration, whoever opened it.
+                let place = (flow as usize).checked_sub(self.flows.len());
+                let parent = place.and_then(|place| self.network.parent(place)).unwrap_or(flow);
                 self.connections.push(Some(Box::new(ends)));
-                let connection = self.network.connect(flow);
+                let connection = self.network.connect(parent);
                 self.on_application(connection);
             }
         }
@@ -170,7 +173,8 @@ impl<E: Ends> World<E> {
         &self.flows[i]
     }
 
-    /// The same, to be changed. What it wants to send waits until something happens to it.
+    /// The same, to be changed. What it wants to send waits until something happens to it, and an
+    /// end that it reaches here is none: see [`Self::with`].
     pub fn flow_mut(&mut self, i: usize) -> &mut E {
         &mut self.flows[i]
     }

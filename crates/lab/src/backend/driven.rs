@@ -3,6 +3,7 @@
 use fullpipe_cc::{Instant, Rate, Snapshot};
 use fullpipe_path::{ConfigError, PathConfig, Probability, Selection};
 use fullpipe_sim::{Flow, FlowConfig, Io, Sim, SimConfig, World};
+use fullpipe_traffic::Application;
 
 use super::quic_virtual::Gap;
 use super::virtual_time::Observed;
@@ -41,7 +42,7 @@ pub trait DrivenFlow {
     fn pause(&mut self);
     /// The application has data without an end.
     fn resume(&mut self);
-    /// The application writes `bytes`.
+    /// The application writes `bytes`; the largest number is data without an end.
     fn write(&mut self, bytes: u64);
     /// The bottleneck's rate from now on.
     ///
@@ -219,7 +220,7 @@ impl Steered for Flow {
     }
 }
 
-/// A flow in the simulator, whose connection is there.
+/// A bulk flow in the simulator, whose connection is there.
 ///
 /// # Errors
 /// Fails for a path or a flow that makes no sense.
@@ -228,6 +229,7 @@ pub fn over_sim(
     uplink: PathConfig,
     flow: FlowConfig,
 ) -> Result<Box<dyn DrivenFlow>, RunError> {
+    let flow = FlowConfig { handshake: false, application: Application::Bulk, ..flow };
     let sim = Sim::new(&SimConfig::new(downlink, uplink, vec![flow]))?;
     Ok(Box::new(Driven::new(sim, (), &[], false)?))
 }

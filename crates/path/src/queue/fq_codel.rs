@@ -55,7 +55,7 @@ impl FqCoDel {
     }
 
     /// Section 4.1. Flow ids are numbers given in order, so the remainder spreads them better than
-    /// any hash would; two flows share a queue when there are more flows than queues.
+    /// any hash would: as long as there are fewer flows than queues, few share one.
     pub(crate) fn enqueue(
         &mut self,
         pool: &mut Pool,

@@ -50,14 +50,14 @@ pub(crate) enum NetworkEvent<D, A> {
 
 /// The kinds of packets that links tell apart, each with the number of its first flow or source. A
 /// queue for each flow goes by these numbers modulo the queues, mostly a power of two: the kinds
-/// begin at thirds of 1024, so that source 0 and flow 0 do not share one.
+/// begin at thirds of 1024, so that the first of one kind shares none with the first of another.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 enum Numbered {
     /// A flow's data, or its ACKs where these alone use the link.
     Flow = 0,
     /// Cross traffic, or data of a flow that goes up.
-    Cross = (1 << 31) + 341,
+    Cross = CrossSource::FIRST_FLOW,
     /// Packets that answer a flow's data.
     Answers = (1 << 31) + (1 << 30) + 682,
 }

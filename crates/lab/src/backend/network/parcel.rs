@@ -2,11 +2,8 @@
 
 use fullpipe_sim::{CrossPacket, Packet};
 
-/// The numbers that queues tell flows and connections apart by are below this.
-const NUMBERS: u32 = 1 << 29;
-
-/// Numbers from one flow to the next. It is odd, so that flows have queues of their own in any
-/// power of two of queues.
+/// Queues from one flow to the next. It is odd, so that the first connections of flows have queues
+/// of their own in any power of two of queues up to 2^16.
 const STRIDE: u32 = 641;
 
 /// A packet of a flow on its way.
@@ -21,8 +18,9 @@ pub(in crate::backend) struct Parcel {
 impl Parcel {
     /// A packet of this connection of a flow.
     pub(super) fn new(flow: u32, connection: u32, bytes: Vec<u8>) -> Self {
-        let number = flow.wrapping_mul(STRIDE).wrapping_add(connection) % NUMBERS;
-        Self { flow, number, bytes }
+        let queue = flow.wrapping_mul(STRIDE).wrapping_add(connection) & 0xFFFF;
+        // The same of another connection is another number.
+        Self { flow, number: (connection & 0x1FFF) << 16 | queue, bytes }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::backend::quic::identity::Identity;
 
 pub(super) const SERVER_NAME: &str = "flow.localhost";
 
-pub(super) struct Ends<S: Stack> {
+pub(super) struct QuicEnds<S: Stack> {
     cc: S::Control,
     seed: u64,
     /// Parameters for the first connection.
@@ -41,7 +41,7 @@ pub(super) struct Ends<S: Stack> {
     left: u64,
 }
 
-impl<S: Stack> Ends<S> {
+impl<S: Stack> QuicEnds<S> {
     pub(super) fn new(
         flow: &FlowConfig,
         cc: S::Control,
@@ -73,7 +73,7 @@ impl<S: Stack> Ends<S> {
     }
 }
 
-impl<S: Stack> Ends<S> {
+impl<S: Stack> QuicEnds<S> {
     /// See [`QuicEnd::abandon`].
     pub(super) fn abandon(&mut self, number: u64) {
         self.ends[SENDER].abandon(number);
@@ -110,13 +110,13 @@ fn is_initial_alone(datagram: &[u8]) -> bool {
     alone().unwrap_or(false)
 }
 
-impl<S: Stack> std::fmt::Debug for Ends<S> {
+impl<S: Stack> std::fmt::Debug for QuicEnds<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ends").field("left", &self.left).finish_non_exhaustive()
     }
 }
 
-impl<S: Stack> Transport for Ends<S> {
+impl<S: Stack> Transport for QuicEnds<S> {
     /// The connection's number.
     type Handle = u64;
 

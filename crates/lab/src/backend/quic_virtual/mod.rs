@@ -29,7 +29,7 @@ use super::network::stacks;
 use super::quic::identity::Identity;
 use super::quic::{settings, streams};
 use super::{Backend, Request, RunError, virtual_time};
-use ends::{Ends, SERVER_NAME};
+use ends::{QuicEnds, SERVER_NAME};
 use stack::Stack;
 
 pub use foreign::{Gap, GapReason};
@@ -173,7 +173,7 @@ impl<S: Stack> Backend for QuicVirtual<S> {
             {
                 flow.ecn = Ecn::NotEct;
             }
-            Ends::<S>::new(&flow, cc, transport, streams, &identity)
+            QuicEnds::<S>::new(&flow, cc, transport, streams, &identity)
         })?;
         virtual_time::run(scenario, &mut world, request)
     }

@@ -8,7 +8,7 @@ use fullpipe_sim::{FlowConfig, Io, SimConfig};
 use fullpipe_traffic::SenderStats;
 
 use super::NO_TIMEOUT;
-use super::ends::{Ends, SERVER_NAME};
+use super::ends::{QuicEnds, SERVER_NAME};
 use super::stack::Stack;
 use crate::backend::RunError;
 use crate::backend::driven::{Driven, DrivenFlow, FLOW, Steered};
@@ -52,7 +52,7 @@ pub(in crate::backend) struct Look<S: Stack> {
 /// of packets sent and lost.
 type Marks = [u64; 3];
 
-impl<S: Stack> Steered for Flow<Ends<S>> {
+impl<S: Stack> Steered for Flow<QuicEnds<S>> {
     type Look = Look<S>;
 
     fn is_connected(&self) -> bool {
@@ -60,7 +60,7 @@ impl<S: Stack> Steered for Flow<Ends<S>> {
     }
 
     fn model(
-        world: &mut Stacks<Ends<S>>,
+        world: &mut Stacks<QuicEnds<S>>,
         look: &mut Look<S>,
     ) -> Result<Option<Snapshot>, RunError> {
         let Some(connection) = world.flow(FLOW).transport().connection(CONNECTION) else {
@@ -119,7 +119,8 @@ pub(in crate::backend) fn drive<S: Stack>(
         initial_rtt: Some(config.initial_rtt),
         ..TransportSettings::default()
     };
-    let mut world = stacks(&sim, |_, flow| Ends::<S>::new(flow, cc, settings, STREAMS, &identity))?;
+    let mut world =
+        stacks(&sim, |_, flow| QuicEnds::<S>::new(flow, cc, settings, STREAMS, &identity))?;
     // The application opens its connection, and then has nothing to send.
     world.step();
     world.flow_mut(FLOW).withhold();

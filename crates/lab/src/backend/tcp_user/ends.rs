@@ -34,6 +34,8 @@ pub(super) struct TcpEnds {
     listener: ListenerHandle,
     /// The sender's ends that were not released, by their port.
     by_port: HashMap<u16, Handle>,
+    /// The port of the first connection: queues know connections by their distance from it.
+    first_port: Option<u16>,
     /// Counts of the packets that left so far, and of the retransmissions of connections that are
     /// over.
     sent: SenderStats,
@@ -68,6 +70,7 @@ impl TcpEnds {
             remote,
             listener,
             by_port: HashMap::new(),
+            first_port: None,
             sent: SenderStats::default(),
             newest_packet: None,
             sink: vec![0; ZEROS.len()],
@@ -216,14 +219,19 @@ impl Transport for TcpEnds {
         }
         // The sender's port: the first of its packets, the second of those to it.
         let at = IP_HEADER + if end == SENDER { 0 } else { 2 };
-        let port = out.get(at..at + 2).map_or(0, |p| u32::from(p[0]) << 8 | u32::from(p[1]));
+        let port = out.get(at..at + 2).map_or(0, |p| u16::from_be_bytes([p[0], p[1]]));
+        let first_port = *self.first_port.get_or_insert(port);
         let ecn = match out.get(1).map_or(0, |tos| tos & 3) {
             0 => Ecn::NotEct,
             1 => Ecn::Ect1,
             2 => Ecn::Ect0,
             _ => Ecn::Ce,
         };
-        Some(Departure { wire_bytes: out.len() as u32, ecn, connection: port })
+        Some(Departure {
+            wire_bytes: out.len() as u32,
+            ecn,
+            connection: u32::from(port.wrapping_sub(first_port)),
+        })
     }
 
     fn stats(&mut self) -> SenderStats {

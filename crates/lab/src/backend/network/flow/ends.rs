@@ -11,8 +11,8 @@ use crate::backend::network::parcel::Parcel;
 use crate::backend::network::transport::{RECEIVER, SENDER, Transport};
 use crate::backend::virtual_time::Observed;
 
-/// Buffers of packets that a flow keeps for its next ones.
-const MAX_SPARE: usize = 1 << 12;
+/// Buffers of packets that a flow keeps for its next ones. There may be thousands of flows.
+const MAX_SPARE: usize = 64;
 
 impl<T: Transport> Ends for Flow<T> {
     type Data = Parcel;

@@ -5,7 +5,7 @@ use fullpipe_noq::TransportSettings;
 use fullpipe_path::{Link, PathConfig, QueueLimit};
 use fullpipe_sim::{FlowConfig, SimConfig};
 
-use super::super::ends::{Ends, SERVER_NAME};
+use super::super::ends::{QuicEnds, SERVER_NAME};
 use super::super::noq::Noq;
 #[cfg(feature = "quinn")]
 use super::super::quinn::Quinn;
@@ -19,7 +19,7 @@ const RTT: Duration = Duration::from_millis(200);
 const FAST: Rate = Rate::from_bits_per_sec(1_000_000_000);
 
 /// A bulk flow of `bbr3` over 10 Mbit/s.
-fn bulk<S: Stack>() -> Stacks<Ends<S>> {
+fn bulk<S: Stack>() -> Stacks<QuicEnds<S>> {
     let rate = Rate::from_bits_per_sec(10_000_000);
     let delay = Duration::from_nanos(RTT.as_nanos() / 2);
     // After a probe with too much loss a request has to wait for the next one.
@@ -30,23 +30,23 @@ fn bulk<S: Stack>() -> Stacks<Ends<S>> {
     let identity = Identity::new(SERVER_NAME).expect("an identity");
     let cc = S::control("bbr3".parse().expect("a name")).expect("it has ours");
     let settings = TransportSettings::default();
-    stacks(&config, |_, flow| Ends::new(flow, cc, settings, 1, &identity)).expect("sound")
+    stacks(&config, |_, flow| QuicEnds::new(flow, cc, settings, 1, &identity)).expect("sound")
 }
 
-fn state<S: Stack>(network: &Stacks<Ends<S>>) -> Option<State> {
+fn state<S: Stack>(network: &Stacks<QuicEnds<S>>) -> Option<State> {
     let connection = network.flow(0).transport().connection(CONNECTION)?;
     Some(S::snapshot(connection).expect("ours").state)
 }
 
 /// Lets time pass until the flow is in this state, or the time is over.
-fn until<S: Stack>(network: &mut Stacks<Ends<S>>, wanted: State, end: Instant) -> Instant {
+fn until<S: Stack>(network: &mut Stacks<QuicEnds<S>>, wanted: State, end: Instant) -> Instant {
     while state(network) != Some(wanted) && network.now() < end {
         network.step();
     }
     network.now()
 }
 
-fn ask<S: Stack>(network: &mut Stacks<Ends<S>>, target: Rate) -> Option<BandwidthProbe> {
+fn ask<S: Stack>(network: &mut Stacks<QuicEnds<S>>, target: Rate) -> Option<BandwidthProbe> {
     let now = network.now();
     network.flow_mut(0).transport_mut().probe_bandwidth(now, CONNECTION, target)
 }

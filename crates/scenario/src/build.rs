@@ -10,7 +10,7 @@ use super::build_flow::{check_connections, check_times, cross, flow_config};
 use super::build_net::Net;
 use super::error::Wrong;
 use super::input::Traces;
-use super::needs::{needs_of_flow, needs_of_path};
+use super::needs::{need_of_long_path, needs_of_flow, needs_of_path};
 use super::program::ProgramFlow;
 use super::routes::{Routes, ends};
 use super::schema::{Document, FlowSender, FlowTable};
@@ -67,6 +67,7 @@ pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wron
     let net = Net::of(doc, traces)?;
     let mut flows = Vec::new();
     let mut named = Vec::new();
+    let mut table_of = Vec::new();
     let mut routes = Routes::default();
     let mut needs = needs_of_path(doc, &net);
     let only = [FlowTable::default()];
@@ -131,6 +132,7 @@ pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wron
             // Flows that probed at the same times would be no test of how they share.
             flow.cc.seed = stream_seed(doc.seed, Stream::Controller, flows.len() as u64);
             flows.push(flow);
+            table_of.push(i);
             let mut named_flow = Flow {
                 name: String::new(),
                 cc,
@@ -171,6 +173,7 @@ pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wron
         flows,
         seed: doc.seed,
     };
+    needs.extend(need_of_long_path(doc, &config, &table_of));
     Ok(Scenario { config, duration, interval, seed: doc.seed, flows: named, needs })
 }
 

@@ -17,12 +17,6 @@ const FIXED: &str = "fixed:";
 /// Those of the kernel's that most machines have.
 const KERNELS: [&str; 3] = ["linux:bbr", "linux:cubic", "linux:reno"];
 
-/// Names of algorithms, for suggestions.
-fn names() -> impl Iterator<Item = &'static str> {
-    let stacks = StackAlgorithm::ALL.into_iter().map(StackAlgorithm::name);
-    CongestionControl::NAMES.into_iter().chain(stacks).chain(KERNELS)
-}
-
 /// The longest name that the kernel gives an algorithm (TCP_CA_NAME_MAX, less the 0 at its end).
 const MAX_NAME: usize = 15;
 
@@ -106,7 +100,7 @@ pub enum UnknownCc {
     #[error(
         "{0}; over quinn its own quinn:bbr, quinn:cubic, quinn:reno; over s2n its own s2n:bbr, \
          s2n:cubic; fixed:RATE; over linux the kernel's: linux:bbr, linux:cubic, linux:reno{meant}",
-        meant = did_you_mean(&.0.0, names())
+        meant = did_you_mean(&.0.0, Cc::names())
     )]
     Program(#[from] fullpipe_adapter::UnknownCongestionControl),
     /// Not one that a kernel could have.
@@ -134,6 +128,12 @@ impl FromStr for Cc {
 }
 
 impl Cc {
+    /// Names of all, but for those that few kernels have and for fixed rates.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        let stacks = StackAlgorithm::ALL.into_iter().map(StackAlgorithm::name);
+        CongestionControl::NAMES.into_iter().chain(stacks).chain(KERNELS)
+    }
+
     /// The algorithm, if it is one of this program's own.
     pub fn algorithm(self) -> Option<Algorithm> {
         match self {

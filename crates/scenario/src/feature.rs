@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use super::Cc;
+use super::{Cc, Setting};
 
 /// Something that a field of a scenario asks for.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Feature {
     /// A congestion control.
     Algorithm(Cc),
@@ -31,10 +31,12 @@ pub enum Feature {
     RateTrace,
     /// A path longer than a handshake waits for.
     LongPath,
-    /// An application, by its name in a scenario.
-    Application(&'static str),
-    /// A number of a flow's transport, by its name in a scenario.
-    Setting(&'static str),
+    /// An encoder and a player of live media.
+    Media,
+    /// An encoder that asks its sender to probe the bandwidth.
+    Probe,
+    /// A field of a flow's transport.
+    Setting(Setting),
 }
 
 /// A transport's name in a scenario.
@@ -84,8 +86,9 @@ impl fmt::Display for Feature {
             Self::CrossTraffic => f.write_str("cross traffic"),
             Self::RateTrace => f.write_str("a rate trace"),
             Self::LongPath => f.write_str("a round trip above 25s"),
-            Self::Application(name) => write!(f, "app {name}"),
-            Self::Setting(name) => f.write_str(name),
+            Self::Media => f.write_str("app media"),
+            Self::Probe => f.write_str("probe"),
+            Self::Setting(setting) => f.write_str(setting.name()),
         }
     }
 }

@@ -35,6 +35,7 @@ pub use error::{FileError, Wrong, shortened};
 pub use feature::{Feature, Need, Protocol, Receiver};
 pub use grid::{Edition, Expected, Grid, Run, ScenarioFile, hex, locate, stacks_with_tables};
 pub use input::{MAX_FILE_BYTES, read_text};
+pub use needs::Setting;
 pub use over::{
     Clock, LinkKind, Over, Stack, UnknownClock, UnknownLink, UnknownStack, of_former_backend,
 };

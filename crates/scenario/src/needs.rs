@@ -1,11 +1,13 @@
 //! Features that the fields of a scenario need and that not every backend has.
 
 use fullpipe_cc::Duration;
+use fullpipe_path::{ElementConfig, PathConfig};
+use fullpipe_sim::{Route, SimConfig};
 use fullpipe_traffic::Direction;
 
 use super::build_net::Net;
 use super::elements::Element;
-use super::schema::{Document, EcnMode, FlowTable};
+use super::schema::{App, Document, EcnMode, FlowTable};
 use super::{Feature, Need};
 
 /// A handshake gives up on a longer round trip.
@@ -22,7 +24,6 @@ pub(super) fn needs_of_path(doc: &Document, net: &Net) -> Vec<Need> {
         (net.nodes.is_none() && net.links.len() > 1, Feature::Chain, "link[1]".to_owned()),
         (!doc.cross.is_empty(), Feature::CrossTraffic, "cross".to_owned()),
         (has_trace, Feature::RateTrace, format!("{of_path}.trace")),
-        (net.rtt > LONGEST_REAL_RTT, Feature::LongPath, "path.rtt".to_owned()),
     ];
     let there = all.into_iter().filter(|(is_there, ..)| *is_there);
     let routes = doc.cross.iter().enumerate().filter(|(_, cross)| cross.route.is_some());
@@ -30,12 +31,7 @@ pub(super) fn needs_of_path(doc: &Document, net: &Net) -> Vec<Need> {
         let feature = feature_of_route(cross.route.as_deref().unwrap_or_default());
         Need { feature, field: format!("cross[{i}].route") }
     });
-    let is_long =
-        |flow: &FlowTable| flow.extra_rtt.is_some_and(|t| net.rtt + t.0 > LONGEST_REAL_RTT);
-    let long = doc.flow.iter().enumerate().filter(|(_, flow)| is_long(flow));
-    let long = long
-        .map(|(i, _)| Need { feature: Feature::LongPath, field: format!("flow[{i}].extra_rtt") });
-    there.map(|(_, feature, field)| Need { feature, field }).chain(routes).chain(long).collect()
+    there.map(|(_, feature, field)| Need { feature, field }).chain(routes).collect()
 }
 
 /// The first field of a file that asks for a graph.
@@ -52,47 +48,95 @@ fn feature_of_route(route: &str) -> Feature {
     }
 }
 
-/// The settings of a flow's transport, and whether a table has each.
-pub(super) fn settings(flow: &FlowTable) -> [(&'static str, bool); 29] {
-    [
-        ("receiver", flow.receiver.is_some()),
-        ("mss", flow.mss.is_some()),
-        ("initial_cwnd", flow.initial_cwnd.is_some()),
-        ("resume", flow.resume.is_some()),
-        ("paced", flow.paced.is_some()),
-        ("ack_aggregation", flow.ack_aggregation.is_some()),
-        ("cubic", flow.cubic.is_some()),
-        ("bbr3x_without", flow.bbr3x_without.is_some()),
-        ("startup_pacing_gain", flow.startup_pacing_gain.is_some()),
-        ("startup_cwnd_gain", flow.startup_cwnd_gain.is_some()),
-        ("ack_every", flow.ack_every.is_some()),
-        ("ack_delay", flow.ack_delay.is_some()),
-        ("ecn", flow.ecn != EcnMode::Off),
-        ("send_buffer", flow.send_buffer.is_some()),
-        ("receive_window", flow.receive_window.is_some()),
-        ("extra_rtt", flow.extra_rtt.is_some()),
-        ("jitter", flow.jitter.is_some()),
-        ("receiver_delay", flow.receiver_delay.is_some()),
-        ("swift_target", flow.swift_target.is_some()),
-        ("swift_range", flow.swift_range.is_some()),
-        ("swift_endpoint", flow.swift_endpoint.is_some()),
-        ("pacer", flow.pacer.is_some()),
-        ("handshake", flow.handshake.is_some()),
-        ("quick_acks", flow.quick_acks.is_some()),
-        ("reordering", flow.reordering.is_some()),
-        ("rto_min", flow.rto_min.is_some()),
-        ("idle_restart", flow.idle_restart.is_some()),
-        ("prr", flow.prr.is_some()),
-        ("access", flow.access.is_some()),
-    ]
+/// Makes [`Setting`] of the fields of a flow that not every backend has.
+macro_rules! settings {
+    ($($setting:ident: $field:ident),+ $(,)?) => {
+        /// A field of a flow's transport that not every backend has.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Setting {
+            $(
+                #[doc = concat!("The field `", stringify!($field), "`.")]
+                $setting
+            ),+
+        }
+
+        impl Setting {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$setting),+];
+
+            /// The field's name in a file.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$setting => stringify!($field)),+
+                }
+            }
+
+            /// True if a flow's table has it.
+            pub(super) fn is_in(self, flow: &FlowTable) -> bool {
+                match self {
+                    $(Self::$setting => flow.$field.is_set()),+
+                }
+            }
+        }
+    };
+}
+
+settings! {
+    Receiver: receiver,
+    Mss: mss,
+    InitialCwnd: initial_cwnd,
+    Resume: resume,
+    Paced: paced,
+    AckAggregation: ack_aggregation,
+    Cubic: cubic,
+    Bbr3xWithout: bbr3x_without,
+    StartupPacingGain: startup_pacing_gain,
+    StartupCwndGain: startup_cwnd_gain,
+    AckEvery: ack_every,
+    AckDelay: ack_delay,
+    Ecn: ecn,
+    SendBuffer: send_buffer,
+    ReceiveWindow: receive_window,
+    ReceiveWindowInitial: receive_window_initial,
+    ExtraRtt: extra_rtt,
+    Jitter: jitter,
+    ReceiverDelay: receiver_delay,
+    SwiftTarget: swift_target,
+    SwiftRange: swift_range,
+    SwiftEndpoint: swift_endpoint,
+    Pacer: pacer,
+    Handshake: handshake,
+    QuickAcks: quick_acks,
+    Reordering: reordering,
+    RtoMin: rto_min,
+    IdleRestart: idle_restart,
+    Prr: prr,
+    Access: access,
+}
+
+/// A field that asks for something, or does not.
+trait IsSet {
+    fn is_set(&self) -> bool;
+}
+
+impl<T> IsSet for Option<T> {
+    fn is_set(&self) -> bool {
+        self.is_some()
+    }
+}
+
+impl IsSet for EcnMode {
+    fn is_set(&self) -> bool {
+        *self != Self::Off
+    }
 }
 
 pub(super) fn needs_of_flow(flow: &FlowTable, place: &str, needs: &mut Vec<Need>) {
     let mut need = |feature, name: &str| {
         needs.push(Need { feature, field: format!("{place}.{name}") });
     };
-    for (name, _) in settings(flow).into_iter().filter(|(_, is_there)| *is_there) {
-        need(Feature::Setting(name), name);
+    for setting in Setting::ALL.iter().filter(|setting| setting.is_in(flow)) {
+        need(Feature::Setting(*setting), setting.name());
     }
     if let Some(protocol) = flow.transport {
         need(Feature::Transport(protocol), "transport");
@@ -106,10 +150,63 @@ pub(super) fn needs_of_flow(flow: &FlowTable, place: &str, needs: &mut Vec<Need>
     if flow.direction == Direction::Up {
         need(Feature::Upwards, "direction");
     }
-    if let Some(app) = &flow.app {
-        need(Feature::Application(app.name()), "app");
-        if app.probes() {
-            need(Feature::Setting("probe"), "app.media.probe");
+    if let Some(App::Media(table)) = &flow.app {
+        need(Feature::Media, "app");
+        if table.probe {
+            need(Feature::Probe, "app.media.probe");
         }
+    }
+}
+
+/// The first flow whose handshake, or whose recovery on a later route, has a longer round trip than
+/// a real stack waits for: the field that makes it so long. `tables` has the table of each flow.
+pub(super) fn need_of_long_path(
+    doc: &Document,
+    config: &SimConfig,
+    tables: &[usize],
+) -> Option<Need> {
+    let delays: Vec<Duration> = config.links.iter().chain([&config.uplink]).map(delay_of).collect();
+    let of = |route: &Route| {
+        let links = route.there.iter().chain(&route.back);
+        links.fold(Duration::ZERO, |sum, link| sum + delays[*link])
+    };
+    let is_long = |rtt: Duration| rtt > LONGEST_REAL_RTT;
+    let mut later = vec![Duration::ZERO; config.flows.len()];
+    for change in &config.reroutes {
+        later[change.flow] = later[change.flow].max(of(&config.routes[change.route]));
+    }
+    let long = config.flows.iter().enumerate().find_map(|(i, flow)| {
+        let first = of(&config.route(flow));
+        let own = flow.access.map_or(Duration::ZERO, |access| access.delay.times(2));
+        let field = match first.max(later[i]) {
+            rtt if !is_long(rtt + own + flow.extra_rtt) => return None,
+            _ if is_long(first) => return Some(path_field(doc, tables[i])),
+            rtt if is_long(rtt) => "reroute",
+            rtt if is_long(rtt + own) => "access.delay",
+            _ => "extra_rtt",
+        };
+        Some(format!("flow[{}].{field}", tables[i]))
+    });
+    long.map(|field| Need { feature: Feature::LongPath, field })
+}
+
+/// The longest that a link's delays keep a packet.
+fn delay_of(link: &PathConfig) -> Duration {
+    let longest = |steps: &[(Duration, Duration)]| steps.iter().map(|(_, delay)| *delay).max();
+    let delays = link.row.iter().map(|element| match element {
+        ElementConfig::Delay(delay) => *delay,
+        ElementConfig::DelaySteps(steps) => longest(steps).unwrap_or_default(),
+        ElementConfig::DelaySeries(series) => longest(series.steps()).unwrap_or_default(),
+        _ => Duration::ZERO,
+    });
+    delays.fold(Duration::ZERO, |sum, delay| sum + delay)
+}
+
+/// The field that says how long the first route of a flow is.
+fn path_field(doc: &Document, table: usize) -> String {
+    match (&doc.path, doc.node.is_empty() && doc.network.is_none()) {
+        (Some(_), _) => "path.rtt".to_owned(),
+        (None, true) => "link[0].delay".to_owned(),
+        (None, false) => format!("flow[{table}]"),
     }
 }

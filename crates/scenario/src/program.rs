@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use super::error::Wrong;
-use super::needs::settings;
+use super::needs::Setting;
 use super::schema::{Document, FlowSender, FlowTable};
 use crate::suggest::did_you_mean;
 
@@ -99,7 +99,9 @@ impl ProgramFlow {
             ("transport", flow.transport.is_some()),
             ("route", flow.route.is_some()),
         ];
-        if let Some((name, _)) = others.into_iter().chain(settings(flow)).find(|(_, is)| *is) {
+        let other = others.into_iter().find(|(_, is)| *is).map(|(name, _)| name);
+        let setting = || Setting::ALL.iter().find(|setting| setting.is_in(flow));
+        if let Some(name) = other.or_else(|| setting().map(|setting| setting.name())) {
             let why =
                 "a program decides this for itself; leave it out, and write it into the command";
             return Err(Wrong::new(format!("{field}.{name}"), why));

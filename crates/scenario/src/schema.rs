@@ -452,26 +452,6 @@ pub(super) struct ShortFlows {
     pub(super) every: Time,
 }
 
-impl App {
-    /// Its name in a scenario.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Bulk {} => "bulk",
-            Self::Bytes(_) => "bytes",
-            Self::RateLimited(_) => "rate_limited",
-            Self::OnOff(_) => "on_off",
-            Self::RequestResponse(_) => "request_response",
-            Self::ShortFlows(_) => "short_flows",
-            Self::Media(_) => "media",
-        }
-    }
-
-    /// True if it asks its sender to probe the bandwidth.
-    pub(super) const fn probes(self) -> bool {
-        matches!(self, Self::Media(table) if table.probe)
-    }
-}
-
 /// Traffic that reacts to nothing.
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -10,6 +10,7 @@ mod clean;
 #[cfg(feature = "transports")]
 pub mod driven;
 mod error;
+mod features;
 #[cfg(feature = "transports")]
 mod link;
 #[cfg(feature = "transports")]
@@ -99,8 +100,19 @@ pub(crate) trait Backend: Sync {
     /// name.
     fn algorithm(&self, cc: Cc) -> Option<Cc>;
 
-    /// True if it has this. Algorithms are asked for by [`Self::algorithm`].
-    fn has(&self, feature: &Feature) -> bool;
+    /// The most flows of one run.
+    fn most_flows(&self) -> usize {
+        usize::MAX
+    }
+
+    /// True if it has this.
+    fn has(&self, feature: Feature) -> bool {
+        match feature {
+            Feature::Algorithm(cc) => self.algorithm(cc).is_some(),
+            Feature::Flows(n) => n <= self.most_flows(),
+            feature => features::has(self.stack(), self.clock(), feature),
+        }
+    }
 
     /// True if it times this application's writes until they are read.
     fn times_writes_of(&self, application: &Application) -> bool;
@@ -242,10 +254,7 @@ impl BackendChoice {
 
     /// Reason why it cannot serve this need of a scenario; `None` if it can.
     pub(crate) fn lacks(self, need: &Need) -> Option<String> {
-        let has = |backend: &dyn Backend| match &need.feature {
-            Feature::Algorithm(cc) => backend.algorithm(*cc).is_some(),
-            feature => backend.has(feature),
-        };
+        let has = |backend: &dyn Backend| backend.has(need.feature);
         if has(self.0) {
             return None;
         }

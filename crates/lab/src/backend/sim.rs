@@ -2,7 +2,7 @@
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_report::observe::{FlowSample, Observations};
-use fullpipe_scenario::{Cc, Clock, Feature, LinkKind, Scenario, Stack};
+use fullpipe_scenario::{Cc, Clock, LinkKind, Scenario, Stack};
 use fullpipe_sim::{Flow, Sim};
 use fullpipe_traffic::{Application, MediaStats, SenderStats, Tally};
 
@@ -27,10 +27,6 @@ impl Backend for Simulator {
 
     fn algorithm(&self, cc: Cc) -> Option<Cc> {
         cc.algorithm().map(|_| cc)
-    }
-
-    fn has(&self, feature: &Feature) -> bool {
-        !matches!(feature, Feature::Program | Feature::Setting("receiver"))
     }
 
     fn times_writes_of(&self, _: &Application) -> bool {

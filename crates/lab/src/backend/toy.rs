@@ -35,8 +35,8 @@ impl Backend for Toy {
         Some(cc)
     }
 
-    fn has(&self, feature: &Feature) -> bool {
-        matches!(feature, Feature::Flows(_) | Feature::Application("bulk"))
+    fn has(&self, feature: Feature) -> bool {
+        matches!(feature, Feature::Algorithm(_) | Feature::Flows(_))
     }
 
     fn times_writes_of(&self, _: &Application) -> bool {

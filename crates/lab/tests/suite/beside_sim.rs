@@ -111,9 +111,13 @@ pub(crate) fn a_receive_window_leaves_no_queue(backend: BackendChoice) {
 pub(crate) fn a_window_that_grows_is_refused(backend: BackendChoice) {
     let flow = "flow = [{ receive_window = \"1MB\", receive_window_initial = \"64kB\" }]";
     let plan = plan(&format!("cc = \"bbr3\"\n{PATH}{flow}\n"));
-    let error = check_machine(&plan, &RunOptions { backend, ..RunOptions::default() });
-    let error = error.expect_err("it does not grow there").to_string();
-    assert!(error.starts_with("receive_window_initial is for the simulator and TCP"), "{error}");
+    let error =
+        backend.check_plan(&plan, "x.toml").expect_err("it does not grow there").to_string();
+    let says = format!(
+        "flow[0].receive_window_initial: receive_window_initial does not run over {backend}; write \
+         --stack sim or --stack tcp"
+    );
+    assert!(error.ends_with(&says), "{error}");
 }
 
 /// Answers of 2 MB with a second of silence before each, and a quarter of the rate after a while: a

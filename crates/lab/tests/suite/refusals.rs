@@ -83,13 +83,51 @@ fn a_target_of_bbr_swift_is_at_most_four_seconds() {
 
 #[test]
 fn a_handshake_is_not_asked_to_wait_for_a_flow_of_half_a_minute() {
-    let text =
-        "path = { rate = \"9mbit\", rtt = \"1s\" }\ncc = \"bbr3\"\n[[flow]]\nextra_rtt = \"25s\"\n";
-    let plan = Plan::parse(text, "x.toml", "x", Path::new(""), Edition::default()).expect("sound");
-    let error = BackendChoice::NOQ.check_plan(&plan, "x.toml").expect_err("too long");
-    let says =
-        "x.toml:4: flow[0].extra_rtt: a round trip above 25s does not run over noq (virtual clock)";
-    assert!(error.to_string().starts_with(says), "{error}");
+    let path = "path = { rate = \"9mbit\", rtt = \"1s\" }\n";
+    let chain = |second: &str| {
+        format!(
+            "link = [{{ rate = \"9mbit\", delay = \"1s\" }}, {{ rate = \"9mbit\", delay = \"{second}\" }}]\n"
+        )
+    };
+    let nodes = |second: &str| {
+        format!(
+            "node = [{{ name = \"a\" }}, {{ name = \"b\" }}, {{ name = \"c\" }}]\n\
+             network.rtt = \"1s\"\nlink = [{{ from = \"a\", to = \"b\", rate = \"9mbit\", delay = \"1s\" }}, \
+             {{ from = \"a\", to = \"c\", rate = \"9mbit\", delay = \"{second}\" }}, \
+             {{ from = \"c\", to = \"b\", rate = \"9mbit\" }}]\n"
+        )
+    };
+    let refused = |text: &str, field: &str| {
+        let text = format!("cc = \"bbr3\"\n{text}");
+        let plan = Plan::parse(&text, "x.toml", "x", Path::new(""), Edition::default());
+        let plan = plan.unwrap_or_else(|e| panic!("{e}"));
+        BackendChoice::SIM.check_plan(&plan, "x.toml").expect("the simulator waits");
+        for backend in [BackendChoice::NOQ, BackendChoice::TCP] {
+            let error = backend.check_plan(&plan, "x.toml").expect_err("too long").to_string();
+            let says = format!(
+                "{field}: a round trip above 25s does not run over {backend}; write --stack sim"
+            );
+            assert!(error.ends_with(&says) && error.starts_with("x.toml:"), "{error}: {field}");
+        }
+    };
+    let flow = |fields: &str| format!("[[flow]]\n{fields}\n");
+    refused(&format!("{path}{}", flow("extra_rtt = \"25s\"")), "flow[0].extra_rtt");
+    refused("path = { rate = \"9mbit\", rtt = \"26s\" }\n", "path.rtt");
+    refused(
+        "path = { rate = \"9mbit\", rtt = \"1s\", down = [{ delay = \"26s\" }] }\n",
+        "path.rtt",
+    );
+    refused(&chain("13s"), "link[0].delay");
+    let access = "access = { delay = \"13s\" }";
+    refused(&format!("{path}{}", flow(access)), "flow[0].access.delay");
+    let direct = "from = \"a\"\nto = \"b\"\n";
+    refused(&format!("{}{}", nodes("13s"), flow("route = \"a, c, b\"")), "flow[0]");
+    let reroute = format!("{direct}reroute = [{{ at = \"1s\", route = \"a, c, b\" }}]");
+    refused(&format!("{}{}", nodes("13s"), flow(&reroute)), "flow[0].reroute");
+    let near = format!("cc = \"bbr3\"\n{}{}", nodes("13s"), flow(direct));
+    let near = Plan::parse(&near, "x.toml", "x", Path::new(""), Edition::default());
+    let near = near.unwrap_or_else(|e| panic!("{e}"));
+    BackendChoice::NOQ.check_plan(&near, "x.toml").expect("no flow goes the long way");
 }
 
 #[test]

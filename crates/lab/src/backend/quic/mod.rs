@@ -25,7 +25,7 @@ mod testbed;
 use std::marker::PhantomData;
 
 use fullpipe_report::observe::Observations;
-use fullpipe_scenario::{Cc, Clock, Feature, LinkKind, Protocol, Scenario};
+use fullpipe_scenario::{Cc, Clock, LinkKind, Scenario};
 use fullpipe_traffic::Application;
 
 use super::link;
@@ -74,21 +74,8 @@ impl<S: Stack> Backend for OverQuic<S> {
         S::runs(cc).then_some(cc)
     }
 
-    fn has(&self, feature: &Feature) -> bool {
-        match feature {
-            Feature::Flows(n) => *n <= fullpipe_emu::MAX_FLOWS,
-            Feature::Transport(protocol) => *protocol == Protocol::Quic,
-            // Its encoder and its player are one machine, and have one clock.
-            Feature::Application(name) => *name != "media",
-            Feature::Chain | Feature::RateTrace | Feature::CrossTraffic | Feature::Upwards => true,
-            Feature::Setting(name) => *name == "extra_rtt",
-            Feature::Algorithm(_)
-            | Feature::Program
-            | Feature::LateStart
-            | Feature::Route
-            | Feature::Graph
-            | Feature::LongPath => false,
-        }
+    fn most_flows(&self) -> usize {
+        fullpipe_emu::MAX_FLOWS
     }
 
     fn times_writes_of(&self, application: &Application) -> bool {

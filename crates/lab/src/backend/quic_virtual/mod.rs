@@ -20,7 +20,7 @@ use fullpipe_cc::{Controller, Duration, Instant};
 use fullpipe_noq::TransportSettings;
 use fullpipe_path::Ecn;
 use fullpipe_report::observe::Observations;
-use fullpipe_scenario::{Cc, Clock, Feature, LinkKind, Protocol, Scenario};
+use fullpipe_scenario::{Cc, Clock, LinkKind, Scenario};
 use fullpipe_sim::ReceiveWindow;
 use fullpipe_traffic::Application;
 
@@ -68,36 +68,6 @@ impl<S: Stack> Backend for QuicVirtual<S> {
         S::control(cc).map(|_| cc)
     }
 
-    fn has(&self, feature: &Feature) -> bool {
-        match feature {
-            Feature::Transport(protocol) => *protocol == Protocol::Quic,
-            Feature::Setting(name) => {
-                matches!(
-                    *name,
-                    "access"
-                        | "ecn"
-                        | "extra_rtt"
-                        | "jitter"
-                        | "receive_window"
-                        | "resume"
-                        | "probe"
-                )
-            }
-            // Its handshake gives up where those in real time do.
-            Feature::Program | Feature::LongPath => false,
-            Feature::Algorithm(_)
-            | Feature::Flows(_)
-            | Feature::LateStart
-            | Feature::Chain
-            | Feature::Route
-            | Feature::Graph
-            | Feature::CrossTraffic
-            | Feature::Upwards
-            | Feature::RateTrace
-            | Feature::Application(_) => true,
-        }
-    }
-
     fn times_writes_of(&self, application: &Application) -> bool {
         application.writes_at_times()
     }
@@ -108,15 +78,6 @@ impl<S: Stack> Backend for QuicVirtual<S> {
 
     fn check(&self, scenario: &Scenario, _: Option<LinkKind>) -> Result<(), RunError> {
         let flows = scenario.flows.iter().zip(&scenario.config.flows);
-        if scenario
-            .config
-            .flows
-            .iter()
-            .any(|flow| matches!(flow.receive_window, ReceiveWindow::Auto { .. }))
-        {
-            let why = "receive_window_initial is for the simulator and TCP; leave it out";
-            return Err(RunError::Scenario(why.to_owned()));
-        }
         for (flow, config) in flows.filter(|(flow, _)| flow.cc.algorithm().is_none()) {
             let cc = flow.cc;
             let why = if config.cc.resume.is_some() {

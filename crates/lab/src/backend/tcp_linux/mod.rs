@@ -17,7 +17,7 @@ mod user_stack;
 use fullpipe_adapter::CongestionControl;
 use fullpipe_cc::Algorithm;
 use fullpipe_report::observe::Observations;
-use fullpipe_scenario::{Cc, Clock, Feature, KernelCc, LinkKind, Protocol, Scenario, Stack};
+use fullpipe_scenario::{Cc, Clock, KernelCc, LinkKind, Scenario, Stack};
 use fullpipe_traffic::Application;
 
 use super::link;
@@ -66,24 +66,8 @@ impl Backend for TcpLinux {
         }
     }
 
-    fn has(&self, feature: &Feature) -> bool {
-        match feature {
-            Feature::Flows(n) => *n <= MAX_FLOWS,
-            Feature::Transport(protocol) => *protocol == Protocol::Tcp,
-            // Its encoder and its player are one machine, and have one clock.
-            Feature::Application(name) => *name != "media",
-            Feature::Chain
-            | Feature::RateTrace
-            | Feature::Program
-            | Feature::CrossTraffic
-            | Feature::Upwards => true,
-            Feature::Setting(name) => *name == "extra_rtt",
-            Feature::Algorithm(_)
-            | Feature::LateStart
-            | Feature::Route
-            | Feature::Graph
-            | Feature::LongPath => false,
-        }
+    fn most_flows(&self) -> usize {
+        MAX_FLOWS
     }
 
     fn times_writes_of(&self, application: &Application) -> bool {
@@ -126,11 +110,8 @@ impl Backend for TcpUserTun {
         (matches!(cc, Cc::Kernel(_)) || cc.algorithm().is_some()).then_some(cc)
     }
 
-    fn has(&self, feature: &Feature) -> bool {
-        match feature {
-            Feature::Setting("receiver") => true,
-            feature => TcpLinux.has(feature),
-        }
+    fn most_flows(&self) -> usize {
+        MAX_FLOWS
     }
 
     fn times_writes_of(&self, application: &Application) -> bool {

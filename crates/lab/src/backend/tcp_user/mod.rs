@@ -8,7 +8,7 @@ pub(super) mod settings;
 mod tests;
 
 use fullpipe_report::observe::Observations;
-use fullpipe_scenario::{Cc, Clock, Feature, LinkKind, Protocol, Scenario, Stack};
+use fullpipe_scenario::{Cc, Clock, LinkKind, Scenario, Stack};
 use fullpipe_traffic::Application;
 
 use super::network::stacks;
@@ -33,25 +33,6 @@ impl Backend for TcpUser {
 
     fn algorithm(&self, cc: Cc) -> Option<Cc> {
         cc.algorithm().map(|_| cc)
-    }
-
-    fn has(&self, feature: &Feature) -> bool {
-        match feature {
-            Feature::Transport(protocol) => *protocol == Protocol::Tcp,
-            Feature::Setting(name) => settings::has(name),
-            // Its handshake gives up where those in real time do.
-            Feature::Program | Feature::LongPath => false,
-            Feature::Algorithm(_)
-            | Feature::Flows(_)
-            | Feature::LateStart
-            | Feature::Chain
-            | Feature::Route
-            | Feature::Graph
-            | Feature::CrossTraffic
-            | Feature::Upwards
-            | Feature::RateTrace
-            | Feature::Application(_) => true,
-        }
     }
 
     fn times_writes_of(&self, _: &Application) -> bool {

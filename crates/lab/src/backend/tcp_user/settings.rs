@@ -10,13 +10,6 @@ const UNLIMITED: usize = 1 << 30;
 /// Connections in TIME-WAIT last for so long: nothing here is older than that.
 const TIME_WAIT: Duration = Duration::from_secs(1);
 
-/// True if a flow's transport has this setting.
-pub(super) fn has(setting: &str) -> bool {
-    // Both ends are ours here. It has no other rule for reordering, no recovery without PRR, no
-    // pause without a smaller window, and no connection without a handshake.
-    !matches!(setting, "receiver" | "handshake" | "reordering" | "idle_restart" | "prr")
-}
-
 /// The flow over TCP: what it leaves at QUIC's usual becomes TCP's.
 pub(in crate::backend) fn over_tcp(flow: &FlowConfig) -> FlowConfig {
     if flow.cc.transport == Transport::Tcp {

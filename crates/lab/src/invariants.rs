@@ -48,7 +48,7 @@ fn check(plan: &Plan) -> Result<(), String> {
     // What a sweep runs, and what `run` runs.
     let (outcome, recorded) = (of(None)?, of(Some(97))?);
     same(&outcome, &recorded)?;
-    let setup = plan.grid.runs[0].scenario().map_err(|w| w.to_string())?;
+    let setup = plan.grid.runs[0].scenario();
     figures(&outcome, &setup.config)?;
     let mut sim = Sim::new(&setup.config).map_err(|e| e.to_string())?;
     sim.run_until(Instant::default() + setup.duration.unwrap_or(fullpipe_cc::Duration::MAX));

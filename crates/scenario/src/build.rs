@@ -1,9 +1,11 @@
 //! From a point of a file's grid to a simulation.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use fullpipe_cc::Duration;
-use fullpipe_sim::{FlowConfig, SimConfig};
+use fullpipe_path::{ElementConfig, PathConfig};
+use fullpipe_sim::{FlowConfig, Reroute, Route, SimConfig};
 use fullpipe_traffic::{Application, MAX_OWN_TALLIES, Stream, stream_seed};
 
 use super::build_flow::{check_connections, check_times, cross, flow_config};
@@ -34,6 +36,37 @@ pub struct Scenario {
     pub needs: Vec<Need>,
 }
 
+impl Scenario {
+    /// Memory that it takes, about: that of flows, links and routes, which a short file can have
+    /// many of.
+    pub(super) fn bytes(&self) -> usize {
+        let SimConfig { links, routes, reroutes, flows, .. } = &self.config;
+        let of_link = |link: &PathConfig| {
+            size_of::<PathConfig>() + link.row.len() * size_of::<ElementConfig>()
+        };
+        let of_route = |route: &Route| {
+            size_of::<Route>() + size_of::<usize>() * (route.there.len() + route.back.len())
+        };
+        flows.len() * (size_of::<FlowConfig>() + size_of::<Flow>() + NAME_BYTES)
+            + links.iter().map(of_link).sum::<usize>()
+            + routes.iter().map(of_route).sum::<usize>()
+            + reroutes.len() * size_of::<Reroute>()
+    }
+}
+
+/// The allocation of a flow's name.
+const NAME_BYTES: usize = 32;
+
+thread_local! {
+    static BUILDS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Number of scenarios that this thread has built, for tests: that of a run is built once.
+#[doc(hidden)]
+pub fn builds() -> u64 {
+    BUILDS.get()
+}
+
 /// Name and congestion control of a flow.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Flow {
@@ -59,6 +92,7 @@ impl Flow {
 }
 
 pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wrong> {
+    BUILDS.set(BUILDS.get() + 1);
     let duration = doc.duration.0;
     if duration == Some(Duration::ZERO) {
         return Err(Wrong::new("duration", "must be greater than 0; write a time like 10s"));

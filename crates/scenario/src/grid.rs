@@ -4,6 +4,7 @@
 //! point of the grid becomes a tree of its own, is read by serde, and is checked by building it,
 //! before the first of them runs.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use super::unused::Settings;
 use super::{MAX_NAME, MAX_RUNS, schema};
 use crate::over::{Clock, Over, Stack};
 use crate::suggest::{did_you_mean, nearest};
-use crate::units::Buffer;
+use crate::units::{Buffer, show_bytes};
 
 /// The options that choose among fields that a file has twice, for other lengths and other stacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -51,6 +52,7 @@ pub struct Run {
     pub at: Vec<(String, String)>,
     document: schema::Document,
     traces: Arc<Traces>,
+    scenario: Arc<Scenario>,
 }
 
 impl Grid {
@@ -77,24 +79,22 @@ pub fn hex(bytes: &[u8]) -> String {
 
 impl Run {
     /// The scenario that this point describes.
-    ///
-    /// # Errors
-    /// The first field that is wrong.
-    pub fn scenario(&self) -> Result<Scenario, Wrong> {
-        build::scenario(&self.document, &self.traces)
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
     }
 
     /// The same with the seed of a repetition; the first has that of the file.
     ///
     /// # Errors
     /// The first field that is wrong.
-    pub fn repetition(&self, number: u64) -> Result<Scenario, Wrong> {
-        let mut document = self.document.clone();
-        if number > 0 {
-            // As many bits as a file may have, so that the seed of a result can be written there.
-            document.seed = stream_seed(document.seed, Stream::Repetition, number) >> 33;
+    pub fn repetition(&self, number: u64) -> Result<Cow<'_, Scenario>, Wrong> {
+        if number == 0 {
+            return Ok(Cow::Borrowed(&self.scenario));
         }
-        build::scenario(&document, &self.traces)
+        let mut document = self.document.clone();
+        // As many bits as a file may have, so that the seed of a result can be written there.
+        document.seed = stream_seed(document.seed, Stream::Repetition, number) >> 33;
+        build::scenario(&document, &self.traces).map(Cow::Owned)
     }
 }
 
@@ -170,16 +170,21 @@ impl ScenarioFile {
         let (axes, names) = short_names(&points);
         let traces = Arc::new(Traces::of(dir));
         let mut settings = Settings::default();
+        let mut bytes = 0;
         let mut runs = Vec::with_capacity(points.iter().map(Points::len).sum());
         for part in &points {
             for i in 0..part.len() {
                 let (tree, at) = part.point(i);
                 let at = at.into_iter().map(|(path, value)| (names(&path), value)).collect();
                 let document = read(&source, &tree)?;
-                let run = Run { at, document, traces: traces.clone() };
-                run.scenario().map_err(|w| source.of_wrong(&w, &tree))?;
-                settings.note(&run.document);
-                runs.push(run);
+                let built = build::scenario(&document, &traces);
+                let scenario = Arc::new(built.map_err(|w| source.of_wrong(&w, &tree))?);
+                bytes += scenario.bytes();
+                if bytes > MAX_BYTES {
+                    return Err(source.of_wrong(&too_large(), root.get_ref()));
+                }
+                settings.note(&document);
+                runs.push(Run { at, document, traces: traces.clone(), scenario });
             }
         }
         if let Some(wrong) = settings.unused() {
@@ -466,6 +471,18 @@ fn points<'i>(root: &DeTable<'i>) -> Result<Vec<Points<'i>>, Wrong> {
 
 /// The most tables of all runs together: each run has its own copy of the file's.
 const MAX_TABLES: usize = 1_000_000;
+
+/// The most memory of the scenarios of all runs together.
+const MAX_BYTES: usize = 500_000_000;
+
+fn too_large() -> Wrong {
+    let why = format!(
+        "its runs have more flows, links and routes together than fit in {}; shorten a list, or write \
+         fewer flows or a smaller network",
+        show_bytes(MAX_BYTES as u64)
+    );
+    Wrong::new("", why)
+}
 
 /// Size of the grid so far.
 #[derive(Default)]

@@ -29,7 +29,7 @@ mod tree;
 pub mod units;
 mod unused;
 
-pub use build::{Flow, Scenario};
+pub use build::{Flow, Scenario, builds};
 pub use cc::{Cc, KernelCc, StackAlgorithm, UnknownCc};
 pub use error::{FileError, Wrong, shortened};
 pub use feature::{Feature, Need, Protocol, Receiver};

@@ -36,7 +36,7 @@ impl ProgramPath {
                 plan.grid.runs.len()
             ));
         };
-        let path = RealPath::of_run(run)?;
+        let path = RealPath::of_run(run);
         let cross = path.cross_after(Duration::ZERO);
         if reverse && !cross.is_empty() {
             return Err(

@@ -15,9 +15,8 @@ impl BackendChoice {
     /// The first field that it cannot serve, with its line, and which backend can.
     pub fn check_plan(self, plan: &Plan, file: &str) -> Result<(), FileError> {
         let wrong = plan.grid.runs.iter().find_map(|run| {
-            let scenario = run.scenario().ok()?;
             let lacks = |need| self.lacks(need).map(|why| Wrong::new(&need.field, why));
-            scenario.needs.iter().find_map(lacks)
+            run.scenario().needs.iter().find_map(lacks)
         });
         let wrong = wrong.or_else(|| self.unmeasured(plan));
         wrong.map_or(Ok(()), |wrong| Err(locate(&plan.text, file, &wrong)))
@@ -29,8 +28,7 @@ impl BackendChoice {
             (Scope::Link(n), _) if *n > 0 => self.get().sees_each_link(),
             (_, Metric::Latency(_)) => {
                 let times = |flow: &FlowConfig| self.get().times_writes_of(&flow.application);
-                let scenarios = plan.grid.runs.iter().filter_map(|run| run.scenario().ok());
-                scenarios.into_iter().any(|scenario| scenario.config.flows.iter().any(times))
+                plan.grid.runs.iter().any(|run| run.scenario().config.flows.iter().any(times))
             }
             _ => true,
         };

@@ -6,7 +6,7 @@ use fullpipe_cc::{Duration, Instant, Rate, Transport};
 use fullpipe_path::{ElementConfig, IPV4_UDP_HEADER_BYTES, PathConfig, RateConfig};
 use fullpipe_report::plan::Plan;
 use fullpipe_scenario::formulas::millis;
-use fullpipe_scenario::{LinkKind, Scenario};
+use fullpipe_scenario::{LinkKind, Run, Scenario};
 use fullpipe_sim::{IPV4_TCP_HEADER_BYTES, Sim, SimConfig};
 
 use super::{BottleneckQueue, Narrator, Story, Truth};
@@ -40,18 +40,17 @@ pub fn tell(
     (backend, link): (BackendChoice, Option<LinkKind>),
     stop: &AtomicBool,
 ) -> Result<Story, ExplainError> {
-    let scenario = plan.grid.runs.get(run).map(|r| r.scenario()).ok_or_else(|| {
+    let scenario = plan.grid.runs.get(run).map(Run::scenario).ok_or_else(|| {
         let last = plan.grid.runs.len() - 1;
         ExplainError::Input(format!("run {run} of 0 to {last}; write --run {last}"))
     })?;
-    let scenario = scenario.map_err(|wrong| ExplainError::Input(wrong.to_string()))?;
     let label = scenario.flows.get(flow).ok_or_else(|| {
         let last = scenario.flows.len() - 1;
         ExplainError::Input(format!("flow {flow} of 0 to {last}; write --flow {last}"))
     })?;
     let truth = truth(&scenario.config, flow, scenario.duration).map_err(ExplainError::Input)?;
     let cc = label.cc.to_string();
-    let path = in_words(plan, run, flow, &scenario);
+    let path = in_words(plan, run, flow, scenario);
     match backend == BackendChoice::SIM {
         // Every event of a simulation can be looked at.
         true => Ok(simulate(&scenario.config, flow, scenario.duration, truth, &cc, path, stop)?),

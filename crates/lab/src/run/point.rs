@@ -1,12 +1,13 @@
 //! One point of a plan on a backend, from the start to the result.
 
+use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
 
 use fullpipe_report::metrics::{Measurement, RunContext, RunResult, moments};
 use fullpipe_report::observe::Observations;
 use fullpipe_report::output::{Qlog, QlogDir};
 use fullpipe_report::plan::Plan;
-use fullpipe_scenario::{LinkKind, Scenario};
+use fullpipe_scenario::{Cc, LinkKind, Scenario};
 
 use crate::backend::{BackendChoice, OnSample, Request, RunError};
 use crate::observe::{Progress, Sampling};
@@ -44,7 +45,7 @@ fn scenario(
     index: usize,
     repetition: u64,
     backend: BackendChoice,
-) -> Result<Scenario, RunError> {
+) -> Result<Cow<'_, Scenario>, RunError> {
     let run = plan.grid.runs.get(index).ok_or(RunError::Lost)?;
     let scenario = run.repetition(repetition);
     let mut scenario = scenario.map_err(|w| RunError::Scenario(w.to_string()))?;
@@ -53,8 +54,11 @@ fn scenario(
             return Err(RunError::Scenario(format!("{}: {why}", need.field)));
         }
     }
-    for flow in &mut scenario.flows {
-        flow.cc = backend.get().algorithm(flow.cc).unwrap_or(flow.cc);
+    let other = |cc: Cc| backend.get().algorithm(cc).filter(|other| *other != cc);
+    if scenario.flows.iter().any(|flow| other(flow.cc).is_some()) {
+        for flow in &mut scenario.to_mut().flows {
+            flow.cc = other(flow.cc).unwrap_or(flow.cc);
+        }
     }
     Ok(scenario)
 }
@@ -65,8 +69,10 @@ fn scenario(
 /// The missing requirement, in one line.
 pub fn check_machine(plan: &Plan, options: &RunOptions<'_>) -> Result<(), RunError> {
     let each = 0..plan.grid.runs.len();
-    each.map(|i| scenario(plan, i, 0, options.backend))
-        .try_for_each(|scenario| options.backend.get().check(&scenario?, options.link))
+    each.map(|i| scenario(plan, i, 0, options.backend)).try_for_each(|scenario| {
+        let scenario = scenario?;
+        options.backend.get().check(&scenario, options.link)
+    })
 }
 
 /// Starts of a run whose start may come too late.
@@ -194,7 +200,8 @@ pub(crate) fn observe(
     on_sample: &mut OnSample<'_>,
     stop: &AtomicBool,
 ) -> Result<Observations, RunError> {
-    let scenario = Scenario { interval: Some(interval), ..scenario(plan, index, 0, backend)? };
+    let scenario = scenario(plan, index, 0, backend)?.into_owned();
+    let scenario = Scenario { interval: Some(interval), ..scenario };
     let request = Request {
         moments: &[],
         sampling: Sampling::Asked,
@@ -227,6 +234,7 @@ pub fn arrivals(
         watch: &mut |_| (),
         on_sample: &mut |_, _, _| Ok(()),
     };
-    let seen = carry_out(backend, &scenario(plan, 0, 0, backend)?, request)?;
+    let scenario = scenario(plan, 0, 0, backend)?;
+    let seen = carry_out(backend, &scenario, request)?;
     seen.arrivals.ok_or(RunError::Lost)
 }

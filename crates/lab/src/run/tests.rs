@@ -32,14 +32,35 @@ fn figure(figures: &Figures, name: &str) -> f64 {
 const PATH: &str =
     "path = { rate = \"20mbit\", rtt = \"40ms\", buffer = \"2bdp\", loss = \"1%\" }\n";
 
+/// Expectations, memory, what a backend lacks, the machine and the run itself look at the same
+/// scenarios; a repetition has another seed, and so a scenario of its own.
+#[test]
+fn the_scenario_of_a_run_is_built_once() {
+    let before = fullpipe_scenario::builds();
+    let p = plan(&format!(
+        "cc = [\"cubic\", \"reno\"]\nduration = \"1s\"\ninterval = \"100ms\"\n\
+         expect = [\"flow[0].goodput_mbps >= 0\", \"latency_ms.p95 >= 0\", \"until_s(state != Startup) >= 0\"]\n\
+         {PATH}[[flow]]\napp = {{ rate_limited = {{ rate = \"1mbit\" }} }}\n"
+    ));
+    let first = RunOptions::default();
+    first.backend.check_plan(&p, "x.toml").expect("the simulator has all of it");
+    p.jobs_within(1_000_000_000, 2, first.rows, "x.toml").expect("room");
+    super::check_machine(&p, &first).expect("this machine runs it");
+    let run = |i, options| run_point(&p, i, options, &AtomicBool::new(false), &mut |_| ());
+    (0..2).for_each(|i| drop(run(i, &first).expect("it runs")));
+    assert_eq!(fullpipe_scenario::builds() - before, 2);
+    run(0, &RunOptions { repetition: 1, ..first }).expect("it runs");
+    assert_eq!(fullpipe_scenario::builds() - before, 3);
+}
+
 /// The simulator itself, asked after the same run, is where every figure comes from.
 #[test]
 fn the_figures_are_what_the_simulator_counted() {
     let p =
         plan(&format!("cc = \"cubic\"\nduration = \"4s\"\nseed = 3\n{PATH}[[flow]]\ncount = 2\n"));
     let ours = &outcomes(&p)[0];
-    let config = p.grid.runs[0].scenario().expect("sound").config;
-    let mut sim = fullpipe_sim::Sim::new(&config).expect("a simulation");
+    let config = &p.grid.runs[0].scenario().config;
+    let mut sim = fullpipe_sim::Sim::new(config).expect("a simulation");
     sim.run_until(fullpipe_cc::Instant::default() + fullpipe_cc::Duration::from_secs(4));
     let received: Vec<f64> = sim.flows().iter().map(|f| f.received() as f64).collect();
     let sum: f64 = received.iter().sum();

@@ -11,7 +11,7 @@ mod parse;
 use std::fmt;
 
 use fullpipe_cc::Duration;
-use fullpipe_scenario::Grid;
+use fullpipe_scenario::{Grid, Run};
 
 use crate::metrics::{Comparison, Metric, Probe, Scope, Which};
 use crate::observe::MAX_OWN_DISTRIBUTIONS;
@@ -214,8 +214,7 @@ fn axis_of(axis: Option<&str>, value: &str, grid: &Grid) -> Result<(String, Stri
 
 /// Checks that some run has that flow or link, and lasts until the window begins.
 fn check_exists(probe: &Probe, grid: &Grid) -> Result<(), String> {
-    let has_series =
-        |run: &fullpipe_scenario::Run| run.scenario().is_ok_and(|s| s.interval.is_some());
+    let has_series = |run: &Run| run.scenario().interval.is_some();
     if probe.metric.needs_series() && !grid.runs.iter().any(has_series) {
         let why = "is measured by samples; write how often, interval = \"20ms\"";
         return Err(format!("{} {why}", probe.metric));
@@ -224,8 +223,7 @@ fn check_exists(probe: &Probe, grid: &Grid) -> Result<(), String> {
     let mut crowd = false;
     let (mut flows, mut links, mut longest) = (0, 0, Duration::ZERO);
     let mut names: Vec<String> = Vec::new();
-    for run in &grid.runs {
-        let Ok(scenario) = run.scenario() else { continue };
+    for scenario in grid.runs.iter().map(Run::scenario) {
         let is_there = match &probe.scope {
             Scope::Run => true,
             Scope::Flow(_) if needs_own && scenario.flows.len() > MAX_OWN_DISTRIBUTIONS => {
@@ -243,9 +241,9 @@ fn check_exists(probe: &Probe, grid: &Grid) -> Result<(), String> {
         }
         longest = longest.max(scenario.duration.unwrap_or(Duration::MAX));
         (flows, links) = (flows.max(scenario.flows.len()), links.max(scenario.config.links.len()));
-        for flow in scenario.flows {
+        for flow in &scenario.flows {
             if !names.contains(&flow.name) {
-                names.push(flow.name);
+                names.push(flow.name.clone());
             }
         }
     }

@@ -10,7 +10,7 @@ use fullpipe_path::{
     ElementConfig, MTU_BYTES, PathConfig, QueueConfig, QueueLimit, RateConfig, Selection,
 };
 use fullpipe_scenario::units::show_bytes;
-use fullpipe_scenario::{FileError, Scenario, Wrong, locate};
+use fullpipe_scenario::{FileError, Run, Scenario, Wrong, locate};
 use fullpipe_sim::{FlowConfig, ReceiveWindow, Route};
 use fullpipe_traffic::Application;
 
@@ -82,12 +82,10 @@ impl Plan {
     ) -> Result<usize, FileError> {
         let mut largest: Option<Part> = None;
         let mut kept = 0.0;
-        for run in &self.grid.runs {
-            // Reading the file built it once.
-            let Ok(scenario) = run.scenario() else { continue };
-            let series = series(&scenario, rows);
+        for scenario in self.grid.runs.iter().map(Run::scenario) {
+            let series = series(scenario, rows);
             kept += series.bytes + FIGURES_BYTES * (1 + scenario.flows.len()) as f64;
-            let parts = parts(&scenario, moments(&self.probes, &scenario).len());
+            let parts = parts(scenario, moments(&self.probes, scenario).len());
             let needs: f64 = parts.iter().map(|p| p.bytes).sum();
             let cause = parts.into_iter().max_by(|a, b| a.bytes.total_cmp(&b.bytes));
             let whole = cause.map(|cause| Part { bytes: needs, ..cause });

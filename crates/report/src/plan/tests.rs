@@ -17,7 +17,7 @@ fn wrong(text: &str) -> String {
 }
 
 fn setup(text: &str) -> Scenario {
-    plan(text).grid.runs[0].scenario().expect("it was checked")
+    plan(text).grid.runs[0].scenario().clone()
 }
 
 fn values(run: &Run) -> Vec<&str> {
@@ -30,7 +30,7 @@ const PATH: &str = "path = { rate = \"10mbit\", rtt = \"40ms\" }\n";
 fn a_line_of_a_path_and_an_algorithm_are_a_scenario() {
     let p = plan(&format!("cc = \"bbr3\"\n{PATH}"));
     assert_eq!((p.name.as_str(), p.grid.runs.len(), p.grid.axes.len()), ("x", 1, 0));
-    let s = p.grid.runs[0].scenario().expect("sound");
+    let s = p.grid.runs[0].scenario();
     assert_eq!((s.duration, s.seed, s.interval), (Some(Duration::from_secs(10)), 1, None));
     assert_eq!((s.flows.len(), s.flows[0].name.as_str()), (1, "bbr3"));
     let half = ElementConfig::Delay(Duration::from_millis(20));
@@ -47,7 +47,7 @@ fn lists_make_a_grid_whose_first_list_changes_slowest() {
     let all: Vec<_> = p.grid.runs.iter().map(values).collect();
     assert_eq!(all.len(), 6);
     assert_eq!(all[..4], [["7", "bbr3"], ["7", "cubic"], ["7", "reno"], ["8", "bbr3"]]);
-    let s = p.grid.runs[5].scenario().expect("sound");
+    let s = p.grid.runs[5].scenario();
     assert_eq!((s.seed, s.flows[0].cc.to_string().as_str()), (8, "reno"));
 }
 
@@ -60,7 +60,7 @@ fn lists_may_stand_anywhere_and_are_called_by_their_last_word_where_that_is_clea
     );
     assert_eq!(p.grid.axes, ["rate", "delay", "flow[0].cc", "flow[1].cc"]);
     assert_eq!(values(&p.grid.runs[1]), ["1mbit", "1ms", "bbr3", "reno"]);
-    let s = p.grid.runs[15].scenario().expect("sound");
+    let s = p.grid.runs[15].scenario();
     assert_eq!(
         (s.flows[0].cc.to_string().as_str(), s.flows[1].cc.to_string().as_str()),
         ("cubic", "reno")
@@ -92,7 +92,7 @@ fn a_variant_is_the_file_with_other_fields() {
     assert_eq!(all[1], ["as it is", "cubic"]);
     assert_eq!(all[3], ["fast", "bbr3", "40mbit"]);
     assert_eq!(all[6], ["alone"]);
-    let s = p.grid.runs[3].scenario().expect("sound");
+    let s = p.grid.runs[3].scenario();
     let rate = Rate::from_bits_per_sec(40_000_000).into();
     let queue = QueueLimit::Bytes(9_000).into();
     assert_eq!(s.config.links[0].row[0], ElementConfig::Bottleneck { rate, queue });
@@ -269,7 +269,7 @@ fn one_link_is_the_one_that_compare_makes() {
         seed: 5,
         ..Options::default()
     };
-    let theirs = options.plan().expect("sound").grid.runs[0].scenario().expect("sound").config;
+    let theirs = options.plan().expect("sound").grid.runs[0].scenario().config.clone();
     assert_eq!((&ours.links, &ours.uplink), (&theirs.links, &theirs.uplink));
     let link = fullpipe_path::Link {
         rate: Some(Rate::from_bits_per_sec(100_000_000)),
@@ -387,8 +387,7 @@ fn a_table_of_an_edition_replaces_fields_only_in_that_edition() {
         let over = if is_noq { noq } else { Over::default() };
         let edition = Edition { full, over };
         let p = Plan::parse(&text, "x.toml", "x", Path::new(""), edition).expect("a plan");
-        let secs = p.grid.runs[0].scenario().expect("sound").duration.expect("one").as_nanos()
-            / 1_000_000_000;
+        let secs = p.grid.runs[0].scenario().duration.expect("one").as_nanos() / 1_000_000_000;
         (secs, p.grid.runs.len(), p.expectations.len(), p.shortened)
     };
     let shorter = |secs: u64| Some(format!("duration {secs}s of 60s, buffer none of 2 values"));
@@ -432,7 +431,7 @@ fn red_on_a_trace_takes_the_packet_time_of_its_mean_rate() {
     let text = "cc = \"bbr3\"\n[path]\nrtt = \"40ms\"\nbuffer = \"100kB\"\ntrace = \"link.trace\"\n\
                 queue = { red = { min = \"20kB\", max = \"60kB\" } }\n";
     let plan = Plan::parse(text, "x.toml", "x", dir.path(), Edition::default()).expect("a plan");
-    let setup = plan.grid.runs[0].scenario().expect("it was checked");
+    let setup = plan.grid.runs[0].scenario().clone();
     let ElementConfig::Bottleneck { queue: QueueConfig::Red(red), .. } =
         &setup.config.links[0].row[0]
     else {
@@ -448,7 +447,7 @@ fn a_bdp_of_a_trace_is_that_of_its_mean_rate() {
     std::fs::write(dir.path().join("t"), "1\n4\n").expect("a file");
     let text = "cc = \"bbr3\"\npath = { trace = \"t\", rtt = \"40ms\", buffer = \"2bdp\" }\n";
     let plan = Plan::parse(text, "x.toml", "x", dir.path(), Edition::default()).expect("a plan");
-    let row = &plan.grid.runs[0].scenario().expect("sound").config.links[0].row;
+    let row = &plan.grid.runs[0].scenario().config.links[0].row;
     let is_60_kb = |element: &fullpipe_path::ElementConfig| {
         format!("{element:?}").contains("TailDrop(Bytes(60000))")
     };

@@ -26,7 +26,7 @@ fn plan(dir: &Path, path: &str) -> Result<Plan, String> {
 
 fn scenario(dir: &Path, path: &str) -> Scenario {
     let plan = plan(dir, path).unwrap_or_else(|e| panic!("{path}: {e}"));
-    plan.grid.runs[0].scenario().expect("it was checked")
+    plan.grid.runs[0].scenario().clone()
 }
 
 fn rate(path: &PathConfig) -> (&RateConfig, &QueueConfig) {
@@ -189,7 +189,7 @@ fn options_say_the_whole_path() {
         plan.name,
         "1bdp t.csv codel bursts of loss policer jitter 2ms reordering up 1mbit up 1%"
     );
-    let config = plan.grid.runs[0].scenario().expect("sound").config;
+    let config = plan.grid.runs[0].scenario().config.clone();
     let kinds = |path: &PathConfig| {
         let name = |e: &ElementConfig| format!("{e:?}").split(['(', ' ']).next().map(str::to_owned);
         path.row.iter().filter_map(name).collect::<Vec<_>>().join(" ")

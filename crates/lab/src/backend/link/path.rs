@@ -42,11 +42,8 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(60);
 
 impl RealPath {
     /// The path of a run.
-    ///
-    /// # Errors
-    /// The run's text is no scenario.
-    pub fn of_run(run: &Run) -> Result<Self, String> {
-        run.scenario().map(|scenario| Self::of(&scenario)).map_err(|wrong| wrong.to_string())
+    pub fn of_run(run: &Run) -> Self {
+        Self::of(run.scenario())
     }
 
     pub(crate) fn of(scenario: &Scenario) -> Self {
@@ -288,9 +285,9 @@ mod tests {
         let text = include_str!("../../../../../scenarios/topology/reroute.toml");
         let dir = std::path::Path::new("");
         let plan = Plan::parse(text, "x.toml", "x", dir, Edition::default()).expect("a plan");
-        let scenario = plan.grid.runs[0].scenario().expect("a scenario");
+        let scenario = plan.grid.runs[0].scenario();
         assert!(!scenario.config.reroutes.is_empty());
-        let path = RealPath::of_flow(&scenario, 0).expect("a route");
+        let path = RealPath::of_flow(scenario, 0).expect("a route");
         assert_eq!(path.rtt(), Duration::from_millis(80));
         assert_eq!(path.slowest(Direction::Down), Some(mbit(10)));
         // 80 ms at 10 Mbit/s, and two buffers of 40 packets.
@@ -312,9 +309,9 @@ mod tests {
             );
             let dir = std::path::Path::new("");
             let plan = Plan::parse(&text, "x.toml", "x", dir, Edition::default()).expect("a plan");
-            let scenario = plan.grid.runs[0].scenario().expect("a scenario");
+            let scenario = plan.grid.runs[0].scenario();
             let [link] = scenario.config.links.as_slice() else { panic!("one link") };
-            let real = RealPath::of(&scenario);
+            let real = RealPath::of(scenario);
             let lead = Duration::from_millis(700);
             assert_eq!(
                 [real.downlink_after(lead), real.uplink_after(lead)].each_ref(),

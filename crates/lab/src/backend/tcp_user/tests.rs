@@ -21,7 +21,7 @@ fn busy(flow: &str) -> SimConfig {
          flow = [{{ transport = \"tcp\", jitter = \"1us\", receiver_delay = \"90us\", {flow} }}]\n"
     );
     let plan = Plan::parse(&text, "x.toml", "x", Path::new(""), Edition::default());
-    plan.expect("sound").grid.runs[0].scenario().expect("sound").config
+    plan.expect("sound").grid.runs[0].scenario().config.clone()
 }
 
 /// Bytes that arrive in the simulator.

@@ -58,7 +58,7 @@ fn marked_and_heard(backend: &dyn Backend, ecn: &str, elements: &str) -> (u64, u
     );
     let plan = Plan::parse(&text, "x.toml", "x", Path::new(""), Edition::default());
     let plan = plan.unwrap_or_else(|e| panic!("{e}"));
-    let mut scenario = plan.grid.runs[0].scenario().expect("a scenario").clone();
+    let mut scenario = plan.grid.runs[0].scenario().clone();
     scenario.flows[0].cc = Cc::Program(Of::Fullpipe(Algorithm::Custom(&LISTENER)));
     let request = Request {
         moments: &[],

@@ -35,9 +35,9 @@ impl Timer {
 
 /// Both ends of a flow, sans-IO: sender and receiver, and the applications there.
 pub trait Ends: Sized {
-    /// What the sender sends.
+    /// A packet that the sender sends.
     type Data: Packet + From<CrossPacket>;
-    /// What the receiver answers.
+    /// A packet that the receiver answers with.
     type Answer: Packet;
 
     /// The receiver takes a packet in that arrived at its host at `arrived`.
@@ -81,7 +81,7 @@ pub trait Ends: Sized {
     fn retire(&mut self, _connection: &Self) {}
 }
 
-/// What the ends of a flow have of the world: the time, their timers, the network.
+/// The world as the ends of a flow have it: the time, their timers, the network.
 #[derive(Debug)]
 pub struct Io<'a, E: Ends> {
     pub(crate) network: &'a mut Network<E::Data, E::Answer>,

@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// Another sender beside them, over linux: two programs, as a scenario file has them, 'NAME = {
     /// server = "COMMAND", client = "COMMAND", sends = "server" }'; may be given several times
     #[arg(long, value_name = "NAME={...}", value_parser = parse_program)]
-    program: Vec<(String, String)>,
+    program: Vec<(String, toml::Value)>,
     /// Flows that share the path, all with the same algorithm [default: 1]
     #[arg(long, value_name = "N", value_parser = units::parse_count::<u64>, allow_negative_numbers = true)]
     flows: Option<u64>,
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let shows_series = outputs.json || outputs.report.is_some() || outputs.pictures.is_any();
     outputs.rows = shows_series.then_some(ROWS);
-    let (backend, link) = choose_for(&experiments)?;
+    let (backend, link) = choose_for(&experiments, &args.over)?;
     let (link, _) = check(&experiments, backend, link, &outputs, 1, args.memory)?;
     // Behind the check, because bad input gets one line.
     if let Some(no_report) = no_report {
@@ -138,17 +138,15 @@ fn kernels() -> Vec<Cc> {
 }
 
 /// `NAME = { … }` as TOML has it.
-pub(crate) fn parse_program(text: &str) -> Result<(String, String), String> {
+pub(crate) fn parse_program(text: &str) -> Result<(String, toml::Value), String> {
     let like = "write NAME = { server = \"COMMAND\", client = \"COMMAND\" }";
     let table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
         format!("{}; {like}", e.message().replace(['\n', '\r'], " "))
     })?;
-    let mut names = table.iter().filter(|(_, value)| value.is_table());
-    match (names.next(), table.len()) {
-        (Some((name, _)), 1) if is_plain(name) => {
-            // Behind the first sign of equality, because a plain name has none.
-            let commands = text.split_once('=').map_or("", |(_, commands)| commands);
-            Ok((name.clone(), commands.trim().to_owned()))
+    let number = table.len();
+    match table.into_iter().next() {
+        Some((name, commands)) if number == 1 && commands.is_table() && is_plain(&name) => {
+            Ok((name, commands))
         }
         _ => Err(format!("not one program with a name of letters, digits, - and _; {like}")),
     }
@@ -257,7 +255,7 @@ mod tests {
     #[test]
     fn a_program_is_written_as_in_a_file() {
         let (name, table) = parse_program("mine = { client = \"x {port}\" }").expect("a program");
-        assert_eq!((name.as_str(), table.as_str()), ("mine", "{ client = \"x {port}\" }"));
+        assert_eq!((name.as_str(), table["client"].as_str()), ("mine", Some("x {port}")));
         let options = Options { programs: vec![(name, table)], ..options("--rate 1mbit") };
         let plan = options.plan().expect("a plan");
         let senders: Vec<_> = plan.grid.runs.iter().map(|run| run.at[0].1.as_str()).collect();

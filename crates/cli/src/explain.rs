@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::heartbeat::Heartbeat;
 use crate::interrupt::Interrupt;
 use crate::judge::file::File;
-use crate::over_args::{OverArgs, choose};
+use crate::over_args::{OverArgs, choose, choose_of};
 use crate::path_args::{PATH_OPTIONS, PathArgs};
 use crate::pictures::Pictures;
 use crate::print;
@@ -243,7 +243,8 @@ fn plan_of_file(args: &Args, file: &Path) -> Result<Plan, Failure> {
     let edition = Edition { over: args.over.named(), ..Edition::default() };
     let plan = Plan::load(file, edition).map_err(Failure::bad_input)?;
     let name = file.display().to_string();
-    choose(plan.over)?.0.check_plan(&plan, &name).map_err(Failure::bad_input)?;
+    let (backend, _) = choose_of(&plan, &name, &args.over)?;
+    backend.check_plan(&plan, &name).map_err(Failure::bad_input)?;
     Ok(plan)
 }
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::heartbeat::PATIENCE;
 use crate::interrupt::Interrupt;
-use crate::over_args::OverArgs;
+use crate::over_args::StackArgs;
 use crate::{print, say};
 
 /// Reproduce the figures of the papers, and say of each whether it was seen
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    over: OverArgs,
+    stack: StackArgs,
     /// Run the longest tables at their published length too
     #[arg(long)]
     full: bool,
@@ -81,12 +81,7 @@ fn find(name: &str) -> Result<&'static Figure, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let (backend, link) = args.over.choose()?;
-    if let Some(link) = link {
-        return Err(Failure::bad_input(format!(
-            "--link {link}: figures run over the usual link of their stack; leave it out"
-        )));
-    }
+    let backend = args.stack.choose()?;
     let figures = chosen(args, backend)?;
     if figures.is_empty() {
         return if args.json {

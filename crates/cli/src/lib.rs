@@ -233,6 +233,13 @@ fn suggestion(error: &clap::Error) -> String {
         _ => None,
     });
     match (meant, error.get(ContextKind::InvalidArg)) {
+        (_, Some(ContextValue::String(word)))
+            if error.kind() == clap::error::ErrorKind::UnknownArgument
+                && takes_a_stack()
+                && let Some(now) = over_args::has_become(word) =>
+        {
+            format!("; {now}")
+        }
         (Some(name), _) => format!("; did you mean {name}?"),
         (None, Some(ContextValue::String(word)))
             if error.kind() == clap::error::ErrorKind::UnknownArgument
@@ -253,6 +260,13 @@ fn suggestion(error: &clap::Error) -> String {
 /// True of one algorithm, or of several with commas between them.
 fn are_algorithms(word: &str) -> bool {
     word.split(',').all(|name| name.parse::<fullpipe_cc::Algorithm>().is_ok())
+}
+
+/// True if the subcommand that was asked for has the option `--stack`.
+fn takes_a_stack() -> bool {
+    let (asked, all) = (std::env::args().nth(1), command());
+    let asked = asked.and_then(|name| all.find_subcommand(name));
+    asked.is_some_and(|command| command.get_arguments().any(|arg| arg.get_id() == "stack"))
 }
 
 /// True if the subcommand that was asked for runs a command of the user's.

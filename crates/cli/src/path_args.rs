@@ -7,10 +7,13 @@ use fullpipe_judge::program::judge::TestPath;
 use fullpipe_judge::program::{PathOptions, ProgramPath};
 use fullpipe_path::Probability;
 use fullpipe_report::plan::Options;
-use fullpipe_report::plan::{NetworkText, PathExtras, TraceText};
+use fullpipe_report::plan::{NetworkText, PathExtras, TraceOption, table};
+use fullpipe_scenario::Over;
 use fullpipe_scenario::units::{self, Buffer};
+use toml::Value;
 
 use crate::failure::Failure;
+use crate::say;
 
 /// The path: its rate and the rest, or that of a scenario file.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -34,33 +37,33 @@ pub(crate) struct PathArgs {
     /// table like CSV (fullpipe trace FILE shows what is understood), lte, wifi, or the table of a
     /// scenario file, '{ file = "x.csv", interval = "10ms" }'
     #[arg(long, value_name = "FILE")]
-    pub(crate) trace: Option<TraceText>,
+    pub(crate) trace: Option<TraceOption>,
     /// The queue's discipline: tail_drop, codel, fq_codel, pie, dualpi2, or with parameters as in a
     /// scenario file, '{ codel = { target = "5ms" } }'
-    #[arg(long, value_name = "NAME")]
-    pub(crate) queue: Option<String>,
+    #[arg(long, value_name = "NAME", value_parser = parse_queue)]
+    pub(crate) queue: Option<Value>,
     /// Losses in bursts, as Gilbert and Elliott have them: from good to bad, from bad to good, and
     /// the loss in each of the two [default: 0% and 100%], like ge:0.1%,10% or ge:0.1%,10%,0%,50%
     #[arg(long, value_name = "MODEL", value_parser = parse_loss_model, allow_hyphen_values = true)]
-    pub(crate) loss_model: Option<String>,
+    pub(crate) loss_model: Option<Value>,
     /// Drop what comes faster than a rate and is more than a bucket holds, like 25mbit,100kB
     #[arg(long, value_name = "RATE,SIZE", value_parser = parse_policer, allow_hyphen_values = true)]
-    pub(crate) policer: Option<String>,
+    pub(crate) policer: Option<Value>,
     /// Delay each packet by chance, in order: by anything up to a time, like 2ms, or with a
     /// distribution of netem's, like 2ms,normal (the standard deviation) or 2ms,pareto, and with a
     /// correlation, like 2ms,25% or 2ms,normal,25%
     #[arg(long, value_name = "TIME", value_parser = parse_jitter, allow_hyphen_values = true)]
-    pub(crate) jitter: Option<String>,
+    pub(crate) jitter: Option<Value>,
     /// Hold packets back so that others overtake them: how many and for how long, like 1%,3ms or
     /// 100,3ms for every 100th
     #[arg(long, value_name = "SHARE,TIME", value_parser = parse_reorder, allow_hyphen_values = true)]
-    pub(crate) reorder: Option<String>,
+    pub(crate) reorder: Option<Value>,
     /// Another rate for the way back
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate, allow_hyphen_values = true)]
     pub(crate) up_rate: Option<Rate>,
     /// Rate of the way back over time, as --trace
     #[arg(long, value_name = "FILE", conflicts_with = "up_rate")]
-    pub(crate) up_trace: Option<TraceText>,
+    pub(crate) up_trace: Option<TraceOption>,
     /// The buffer of the way back's bottleneck
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) up_buffer: Option<Buffer>,
@@ -146,18 +149,30 @@ impl PathArgs {
         })
     }
 
+    /// Says that what a file names for its own flows counts for nothing where programs send.
+    pub(crate) fn tell_of_stack(&self, over: Over) {
+        if let (Some(file), true) = (&self.scenario, over != Over::default()) {
+            let fields = over.fields().into_iter();
+            let fields: Vec<_> =
+                fields.map(|(field, name)| format!("{field} = \"{name}\"")).collect();
+            let (file, fields) = (file.display(), fields.join(", "));
+            say(&format!("{file}: {fields}: of the flows of the file alone, which are not used"));
+        }
+    }
+
     /// The path as a path of `fullpipe judge`.
     pub(crate) fn test_path(&self, usual: Options, span_s: u64) -> Result<TestPath, Failure> {
         let options = self.over(usual)?;
         let (name, seed) = (options.name(), options.seed);
         if let Some(network) = options.network {
             let seed = self.one_seed(&network)?;
+            self.tell_of_stack(network.over);
             let NetworkText { tables, dir, .. } = network;
-            return Ok(TestPath::given(name, tables, &dir, seed, span_s));
+            return Ok(TestPath::given(name, tables.to_string(), &dir, seed, span_s));
         }
         let options = of_a_program(options);
         options.plan().map_err(Failure::bad_input)?;
-        Ok(TestPath::given(name, options.path_toml(), Path::new(""), seed, span_s))
+        Ok(TestPath::given(name, options.network_tables().to_string(), Path::new(""), seed, span_s))
     }
 
     /// The seed of the scenario file.
@@ -177,9 +192,11 @@ impl PathArgs {
         if let Some(file) = &self.scenario {
             // Of one flow, whose controller nobody asks for.
             let cc = usual.cc.first().copied().into_iter().collect();
-            let plan = self.over(Options { cc, ..usual.clone() })?.plan();
-            return ProgramPath::of(&plan.map_err(Failure::bad_input)?, reverse)
-                .map_err(|why| Failure::bad_input(format!("{}: {why}", file.display())));
+            let options = self.over(Options { cc, ..usual.clone() })?;
+            let path = ProgramPath::of(&options.plan().map_err(Failure::bad_input)?, reverse)
+                .map_err(|why| Failure::bad_input(format!("{}: {why}", file.display())))?;
+            self.tell_of_stack(options.over);
+            return Ok(path);
         }
         let plan = of_a_program(self.over(usual.clone())?).plan().map_err(Failure::bad_input)?;
         ProgramPath::of(&plan, false).map_err(Failure::bad_input)
@@ -193,9 +210,22 @@ fn of_a_program(options: Options) -> PathOptions {
     PathOptions { rate, rtt, buffer, loss, seed, extras }
 }
 
+/// `codel`, or a table like `{ codel = { target = "5ms" } }`.
+fn parse_queue(text: &str) -> Result<Value, String> {
+    if !text.trim_start().starts_with('{') {
+        return Ok(text.into());
+    }
+    text.parse().map_err(|e: toml::de::Error| {
+        let why = e.message().replace(['\n', '\r'], " ");
+        format!(
+            "{why}; write a name, as codel, or a table, as {{ codel = {{ target = \"5ms\" }} }}"
+        )
+    })
+}
+
 /// `2ms`, `2ms,normal`, `2ms,25%` or `2ms,normal,25%` as the value of an element of a scenario
 /// file.
-fn parse_jitter(text: &str) -> Result<String, String> {
+fn parse_jitter(text: &str) -> Result<Value, String> {
     let like = "write a time, as 2ms, with a distribution 2ms,normal or 2ms,pareto, and with a correlation 2ms,25% or 2ms,normal,25%";
     let parts: Vec<&str> = text.split(',').collect();
     let (time, distribution, correlation) = match *parts.as_slice() {
@@ -210,66 +240,71 @@ fn parse_jitter(text: &str) -> Result<String, String> {
     };
     let time = units::parse_duration(time).map_err(|e| format!("{e}; {like}"))?;
     let time = units::show_duration(time);
-    let Some(distribution) = distribution else { return Ok(format!("\"{time}\"")) };
+    let Some(distribution) = distribution else { return Ok(time.into()) };
     if !["uniform", "normal", "pareto"].contains(&distribution) {
         let name = distribution.escape_debug();
         return Err(format!("'{name}' is no distribution; {like}"));
     }
-    let correlation = match correlation {
-        None => String::new(),
-        Some("100%" | "1") => ", correlation = \"100%\"".to_owned(),
-        Some(share) => {
-            let share = units::parse_loss(share).map_err(|e| format!("{e}; {like}"))?;
-            format!(", correlation = \"{}\"", units::show_loss(share.as_f64()))
-        }
-    };
-    Ok(format!("{{ spread = \"{time}\", distribution = \"{distribution}\"{correlation} }}"))
+    let correlation = correlation.map(|share| parse_share(share, like)).transpose()?;
+    let fields = [
+        ("spread", Some(time.into())),
+        ("distribution", Some(distribution.into())),
+        ("correlation", correlation),
+    ];
+    Ok(table(fields).into())
+}
+
+/// A share, which may be the whole.
+fn parse_share(text: &str, like: &str) -> Result<Value, String> {
+    match text.trim() {
+        "100%" | "1" => Ok("100%".into()),
+        text => units::parse_loss(text)
+            .map(|p| units::show_loss(p.as_f64()).into())
+            .map_err(|e| format!("{e}; {like}")),
+    }
 }
 
 /// `1%,3ms` or `100,3ms` as the table of a scenario file.
-fn parse_reorder(text: &str) -> Result<String, String> {
+fn parse_reorder(text: &str) -> Result<Value, String> {
     let like = "write a share and a time, as 1%,3ms, or for every 100th packet 100,3ms";
     let (which, delay) = text.split_once(',').ok_or_else(|| format!("no comma; {like}"))?;
     let delay = units::parse_duration(delay).map_err(|e| format!("{e}; {like}"))?;
-    let delay = units::show_duration(delay);
+    let delay = ("delay", Some(units::show_duration(delay).into()));
     if let Ok(every) = units::parse_count_above_0(which) {
-        return Ok(format!("{{ every = {every}, delay = \"{delay}\" }}"));
+        return Ok(table([("every", Some((every.get() as i64).into())), delay]).into());
     }
     let chance = units::parse_loss(which)
         .map_err(|_| format!("'{}' is no share of packets; {like}", which.escape_debug()))?;
     let chance = units::show_loss(chance.as_f64());
-    Ok(format!("{{ chance = \"{chance}\", delay = \"{delay}\" }}"))
+    Ok(table([("chance", Some(chance.into())), delay]).into())
 }
 
 /// `25mbit,100kB` as the table of a scenario file.
-fn parse_policer(text: &str) -> Result<String, String> {
+fn parse_policer(text: &str) -> Result<Value, String> {
     let like = "write a rate and a bucket, as 25mbit,100kB";
     let (rate, bucket) = text.split_once(',').ok_or_else(|| format!("no comma; {like}"))?;
     let rate = units::parse_rate(rate).map_err(|e| format!("{e}; {like}"))?;
     let bucket = units::parse_bytes(bucket).map_err(|e| format!("{e}; {like}"))?;
-    let (rate, bucket) = (units::show_rate(rate), units::show_bytes(bucket));
-    Ok(format!("{{ rate = \"{rate}\", bucket = \"{bucket}\" }}"))
+    let fields = [
+        ("rate", Some(units::show_rate(rate).into())),
+        ("bucket", Some(units::show_bytes(bucket).into())),
+    ];
+    Ok(table(fields).into())
 }
 
 /// `ge:0.1%,10%` as an element of a scenario file.
-fn parse_loss_model(text: &str) -> Result<String, String> {
+fn parse_loss_model(text: &str) -> Result<Value, String> {
     let like = "write ge: and two to four shares, as ge:0.1%,10%";
     let shares = text.strip_prefix("ge:").ok_or_else(|| format!("no such model; {like}"))?;
-    let share = |text: &str| match text.trim() {
-        // No loss of a path, but the one of its bad state.
-        "100%" | "1" => Ok("100%".to_owned()),
-        text => units::parse_loss(text)
-            .map(|p| units::show_loss(p.as_f64()))
-            .map_err(|e| format!("{e}; {like}")),
-    };
-    let shares = shares.split(',').map(share).collect::<Result<Vec<_>, _>>()?;
+    // No loss of a path, but the one of its bad state, may be the whole.
+    let shares = shares.split(',').map(|text| parse_share(text, like));
+    let shares = shares.collect::<Result<Vec<_>, _>>()?;
     if !(2..=4).contains(&shares.len()) {
         return Err(format!("{} shares; {like}", shares.len()));
     }
-    let names = ["to_bad", "to_good", "good", "bad"];
-    let fields: Vec<String> =
-        names.iter().zip(shares).map(|(name, share)| format!("{name} = \"{share}\"")).collect();
-    Ok(format!("{{ gilbert_elliott = {{ {} }} }}", fields.join(", ")))
+    let names = ["to_bad", "to_good", "good", "bad"].map(str::to_owned);
+    let model: toml::Table = names.into_iter().zip(shares).collect();
+    Ok(table([("gilbert_elliott", Some(model.into()))]).into())
 }
 
 #[cfg(test)]
@@ -278,7 +313,7 @@ mod tests {
 
     #[test]
     fn reordering_is_a_share_or_a_number_and_a_time() {
-        let table = |text| parse_reorder(text).expect(text);
+        let table = |text| parse_reorder(text).expect(text).to_string();
         assert_eq!(table("1%,3ms"), "{ chance = \"1%\", delay = \"3ms\" }");
         assert_eq!(table("100,3ms"), "{ every = 100, delay = \"3ms\" }");
         for wrong in ["", "1%", "1%,3", "x,3ms", "0,3ms", "-1,3ms"] {
@@ -290,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_jitter_is_a_time_and_a_distribution() {
-        let value = |text| parse_jitter(text).expect(text);
+        let value = |text| parse_jitter(text).expect(text).to_string();
         assert_eq!(value("2ms"), "\"2ms\"");
         assert_eq!(value("2ms,pareto"), "{ spread = \"2ms\", distribution = \"pareto\" }");
         assert!(value("1500us,normal,25%").ends_with("\"normal\", correlation = \"25%\" }"));
@@ -304,7 +339,7 @@ mod tests {
 
     #[test]
     fn losses_in_bursts_and_a_policer_are_tables_of_a_file() {
-        let model = |text| parse_loss_model(text).expect(text);
+        let model = |text| parse_loss_model(text).expect(text).to_string();
         assert_eq!(
             model("ge:0.1%,100%"),
             "{ gilbert_elliott = { to_bad = \"0.1%\", to_good = \"100%\" } }"
@@ -314,7 +349,7 @@ mod tests {
             assert!(parse_loss_model(wrong).expect_err(wrong).contains("ge:0.1%,10%"), "{wrong}");
         }
         assert_eq!(
-            parse_policer("25mbit,100kB").expect("one"),
+            parse_policer("25mbit,100kB").expect("one").to_string(),
             "{ rate = \"25mbit\", bucket = \"100kB\" }"
         );
         for wrong in ["", "25mbit", "25,100kB", "25mbit,big"] {

@@ -307,11 +307,12 @@ impl Run {
             self.path.one_seed(network)?;
         }
         options.plan().map_err(Failure::bad_input)?;
+        self.path.tell_of_stack(options.over);
         let dir = options.network.as_ref().map_or_else(PathBuf::new, |network| network.dir.clone());
         Ok(vec![PathOfPeers {
             name: "your path".to_owned(),
             about: options.name(),
-            tables: options.path_toml(),
+            tables: options.network_tables().to_string(),
             dir,
             seed: options.seed,
         }])

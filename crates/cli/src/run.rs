@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         rows: args.shows_series().then_some(ROWS),
         ..Outputs::default()
     };
-    let (backend, link) = choose_for(&experiments)?;
+    let (backend, link) = choose_for(&experiments, &args.over)?;
     let repeat = repeat(args, &experiments, backend)?;
     outputs.repeat = repeat;
     outputs.same_seed = args.same_seed;

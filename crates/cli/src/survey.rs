@@ -57,7 +57,7 @@ pub(crate) struct Args {
     against: Vec<Cc>,
     /// Another sender under test, over linux: two programs, as in compare; may be given several times
     #[arg(long, value_name = "NAME={...}", value_parser = parse_program)]
-    program: Vec<(String, String)>,
+    program: Vec<(String, toml::Value)>,
     /// Number of paths; a larger number continues in the same directory
     #[arg(long, short = 'n', value_name = "N", value_parser = units::parse_count_above_0, default_value = "500", allow_negative_numbers = true)]
     paths: NonZeroUsize,

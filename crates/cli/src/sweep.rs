@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         report: args.forms.report.clone(),
         ..Outputs::default()
     };
-    let (backend, link) = choose_for(&experiment)?;
+    let (backend, link) = choose_for(&experiment, &args.over)?;
     let jobs = if backend.is_realtime() { 1 } else { args.work.jobs() };
     let (link, jobs) = check(&experiment, backend, link, &outputs, jobs, args.work.memory)?;
     let [Experiment { plan, file }] = &experiment;

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write as _, stdout};
 
 use fullpipe_report::output::SCHEMA_VERSION;
 use fullpipe_report::output::table::number;
-use fullpipe_report::plan::TraceText;
+use fullpipe_report::plan::TraceOption;
 use fullpipe_scenario::trace::{Spread, Summary, Trace};
 
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// The file, lte or wifi, or the table of a scenario file that says how to read it, '{ file =
     /// "x.csv", interval = "10ms" }'
     #[arg(value_name = "FILE")]
-    file: TraceText,
+    file: TraceOption,
     /// Write the trace to stdout in another format: mahimahi (its rate alone) or csv
     #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
     to: Option<Format>,
@@ -54,7 +54,7 @@ struct Report<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let trace = args.file.read().map_err(Failure::bad_input)?;
+    let trace = args.file.field.read().map_err(Failure::bad_input)?;
     if let Some(format) = args.to {
         return convert(&trace, format);
     }

@@ -93,7 +93,7 @@ impl Flow {
 
 pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wrong> {
     BUILDS.set(BUILDS.get() + 1);
-    let duration = doc.duration.0;
+    let duration = doc.duration();
     if duration == Some(Duration::ZERO) {
         return Err(Wrong::new("duration", "must be greater than 0; write a time like 10s"));
     }
@@ -133,9 +133,9 @@ pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wron
         }
         needs_of_flow(table, &field, &mut needs);
         check_name(table.name.as_deref(), &format!("{field}.name"))?;
-        let seed = stream_seed(doc.seed, Stream::Route, i as u64);
+        let seed = stream_seed(doc.seed(), Stream::Route, i as u64);
         let pairs = ends(net.nodes.as_ref(), table, seed, &field)?;
-        let count = table.count.saturating_mul(pairs.len() as u64);
+        let count = table.count().saturating_mul(pairs.len() as u64);
         check_times(table, count, &field, duration)?;
         let all = (flows.len() as u64).saturating_add(count);
         if all > MAX_FLOWS {
@@ -150,11 +150,11 @@ pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wron
         for k in 0..count {
             let mut flow = FlowConfig { start: first + every.times(k), ..template };
             // All of a pair, and then those of the next one.
-            let pair = pairs[(k / table.count) as usize];
+            let pair = pairs[(k / table.count()) as usize];
             let number = flows.len();
             flow.route = match (&net.nodes, pair) {
                 (Some(nodes), Some(pair)) => {
-                    Some(routes.over_nodes(nodes, pair, table, (number, doc.seed), &field)?)
+                    Some(routes.over_nodes(nodes, pair, table, (number, doc.seed()), &field)?)
                 }
                 _ => {
                     let text = table.route.as_deref();
@@ -164,7 +164,7 @@ pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wron
             let ends = (pair, flow.direction);
             routes.reroute(net.nodes.as_ref(), net.links.len(), table, ends, number, &field)?;
             // Flows that probed at the same times would be no test of how they share.
-            flow.cc.seed = stream_seed(doc.seed, Stream::Controller, flows.len() as u64);
+            flow.cc.seed = stream_seed(doc.seed(), Stream::Controller, flows.len() as u64);
             flows.push(flow);
             table_of.push(i);
             let mut named_flow = Flow {
@@ -172,7 +172,7 @@ pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wron
                 cc,
                 program: program.clone(),
                 receiver: table.receiver.unwrap_or_default(),
-                in_fairness: table.in_fairness && !table.background,
+                in_fairness: table.in_fairness.unwrap_or(true) && !table.background,
                 background: table.background,
             };
             named_flow.name = table.name.clone().unwrap_or_else(|| named_flow.algorithm());
@@ -205,10 +205,10 @@ pub(super) fn scenario(doc: &Document, traces: &Traces) -> Result<Scenario, Wron
         links: net.links,
         uplink: net.uplink,
         flows,
-        seed: doc.seed,
+        seed: doc.seed(),
     };
     needs.extend(need_of_long_path(doc, &config, &table_of));
-    Ok(Scenario { config, duration, interval, seed: doc.seed, flows: named, needs })
+    Ok(Scenario { config, duration, interval, seed: doc.seed(), flows: named, needs })
 }
 
 /// Names stand in tables and in the names of files.

@@ -69,7 +69,7 @@ pub(super) fn check_times(
     let end = end.unwrap_or(Duration::MAX);
     let start = table.start.map_or(Duration::ZERO, |t| t.0);
     let every = table.every.map_or(Duration::ZERO, |t| t.0);
-    if table.count == 0 {
+    if table.count() == 0 {
         return Err(Wrong::new(format!("{field}.count"), "0 flows are none; write at least 1"));
     }
     let last = start + every.times(count - 1);

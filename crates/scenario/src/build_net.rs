@@ -40,8 +40,8 @@ impl Net {
                 "",
                 "no path; write path = { rate = \"100mbit\", rtt = \"40ms\" }, or [[link]] tables",
             )),
-            (Some(path), []) => Self::one(path, doc.seed, traces),
-            (None, links) => Self::chain(links, Duration::ZERO, &[], doc.seed, traces),
+            (Some(path), []) => Self::one(path, doc.seed(), traces),
+            (None, links) => Self::chain(links, Duration::ZERO, &[], doc.seed(), traces),
             (Some(path), links) => {
                 if let Some(field) = path.field_of_a_link() {
                     let why = "describes a link, and there are [[link]] tables too; beside those \
@@ -49,7 +49,7 @@ impl Net {
                     return Err(Wrong::new(format!("path.{field}"), why));
                 }
                 let rtt = path.rtt.map_or(Duration::ZERO, |t| t.0);
-                Self::chain(links, rtt, &path.up, doc.seed, traces)
+                Self::chain(links, rtt, &path.up, doc.seed(), traces)
             }
         }
     }
@@ -121,7 +121,7 @@ impl Net {
         let mut links: Vec<PathConfig> = Vec::with_capacity(cables.len());
         let mut first_rate = None;
         for (i, Cable { table, field }) in cables.iter().enumerate() {
-            let seed = stream_seed(doc.seed, Stream::Link, i as u64);
+            let seed = stream_seed(doc.seed(), Stream::Link, i as u64);
             // Neighbours are often of one table.
             let same = i.checked_sub(1).filter(|i| std::ptr::eq(cables[*i].table, *table));
             let row = match same {

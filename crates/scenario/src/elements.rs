@@ -1,5 +1,7 @@
 //! The elements of a path as they stand in a file: a variant here and an arm below make a new one.
 
+#![allow(missing_docs, reason = "docs/scenarios.md has the meaning of each field")]
+
 use std::sync::Arc;
 
 use fullpipe_cc::{Duration, Rate};
@@ -20,9 +22,9 @@ use crate::trace::Trace;
 use crate::units::Buffer;
 
 /// One element: a table of one name, `{ delay = "20ms" }`.
-#[derive(Clone, Debug, serde::Deserialize)]
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Element {
+pub enum Element {
     Loss(Chance),
     GilbertElliott { to_bad: Share, to_good: Share, good: Option<Share>, bad: Option<Share> },
     LossList { listed: Vec<u64> },
@@ -46,38 +48,38 @@ pub(super) enum Element {
     Aggregation { interval: Time, burst: Option<Room>, keep_one_in: Option<u32> },
 }
 
-#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Outage {
-    from: Time,
-    to: Time,
+pub struct Outage {
+    pub from: Time,
+    pub to: Time,
 }
 
-#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct DelayStep {
-    at: Time,
-    delay: Time,
+pub struct DelayStep {
+    pub at: Time,
+    pub delay: Time,
 }
 
-#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LossStep {
-    at: Time,
-    loss: Share,
+pub struct LossStep {
+    pub at: Time,
+    pub loss: Share,
 }
 
 /// A rate and the queue in front of it.
-#[derive(Clone, Debug, serde::Deserialize)]
+#[derive(Default, Clone, Debug, serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wire {
-    pub(super) rate: Option<Speed>,
-    #[serde(default)]
-    pub(super) steps: Repeated<RateStep>,
-    pub(super) trace: Option<TraceField>,
-    pub(super) buffer: Option<Room>,
+pub struct Wire {
+    pub rate: Option<Speed>,
+    #[serde(default, skip_serializing_if = "Repeated::is_empty")]
+    pub steps: Repeated<RateStep>,
+    pub trace: Option<TraceField>,
+    pub buffer: Option<Room>,
     #[serde(default, deserialize_with = "some_queue")]
-    pub(super) queue: Option<Queue>,
+    pub queue: Option<Queue>,
 }
 
 fn some_queue<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Queue>, D::Error> {
@@ -85,9 +87,9 @@ fn some_queue<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Queue>
 }
 
 /// A queue discipline. What is left out is as the RFC has it.
-#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Queue {
+pub enum Queue {
     TailDrop {},
     Step {
         mark_above: Room,
@@ -125,13 +127,13 @@ pub(super) enum Queue {
     },
 }
 
-#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[derive(Default, Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct CoDel {
-    target: Option<Time>,
-    interval: Option<Time>,
-    ecn: Option<bool>,
-    ce_threshold: Option<Time>,
+pub struct CoDel {
+    pub target: Option<Time>,
+    pub interval: Option<Time>,
+    pub ecn: Option<bool>,
+    pub ce_threshold: Option<Time>,
 }
 
 /// Reference for quantities in BDP, and for names of files.

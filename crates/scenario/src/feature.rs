@@ -40,7 +40,7 @@ pub enum Feature {
 }
 
 /// A transport's name in a scenario.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
     /// QUIC over UDP.
@@ -51,7 +51,7 @@ pub enum Protocol {
 }
 
 /// The TCP at a flow's receiver, by its name in a scenario.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Receiver {
     /// The kernel's.

@@ -93,7 +93,7 @@ impl Run {
         }
         let mut document = self.document.clone();
         // As many bits as a file may have, so that the seed of a result can be written there.
-        document.seed = stream_seed(document.seed, Stream::Repetition, number) >> 33;
+        document.seed = Some(stream_seed(document.seed(), Stream::Repetition, number) >> 33);
         build::scenario(&document, &self.traces).map(Cow::Owned)
     }
 }
@@ -535,3 +535,10 @@ fn short_names(points: &[Points<'_>]) -> (Vec<String>, impl Fn(&str) -> String +
     }
     (names, short)
 }
+
+#[cfg(test)]
+#[path = "choices_tests.rs"]
+mod choices_tests;
+#[cfg(test)]
+#[path = "document_tests.rs"]
+mod document_tests;

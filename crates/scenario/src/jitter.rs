@@ -5,15 +5,16 @@ use std::fmt;
 use fullpipe_path::{Distribution, JitterConfig, Probability};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
 
 use super::quantity::{Share, Time};
 use crate::units;
 
 /// A jitter as the path takes it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct JitterField(pub(super) JitterConfig);
+pub struct JitterField(pub JitterConfig);
 
-#[derive(serde::Deserialize)]
+#[derive(serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
     spread: Time,
@@ -21,7 +22,7 @@ struct Table {
     correlation: Option<Share>,
 }
 
-#[derive(serde::Deserialize)]
+#[derive(serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Shape {
     Uniform,
@@ -36,6 +37,29 @@ impl From<Shape> for Distribution {
             Shape::Normal => Self::Normal,
             Shape::Pareto => Self::Pareto,
         }
+    }
+}
+
+impl From<Distribution> for Shape {
+    fn from(distribution: Distribution) -> Self {
+        match distribution {
+            Distribution::Normal => Self::Normal,
+            Distribution::Pareto => Self::Pareto,
+            // A file has no other.
+            _ => Self::Uniform,
+        }
+    }
+}
+
+impl Serialize for JitterField {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let JitterConfig { spread, distribution, correlation } = self.0;
+        let spread = Time(spread);
+        if self.0 == JitterConfig::from(spread.0) {
+            return spread.serialize(to);
+        }
+        let (distribution, correlation) = (Some(distribution.into()), Some(Share(correlation)));
+        Table { spread, distribution, correlation }.serialize(to)
     }
 }
 

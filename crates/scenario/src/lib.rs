@@ -29,6 +29,25 @@ mod tree;
 pub mod units;
 mod unused;
 
+/// The tables of a scenario file, which are read and written.
+pub mod document {
+    pub use crate::elements::{CoDel, DelayStep, Element, LossStep, Outage, Queue, Wire};
+    pub use crate::jitter::JitterField;
+    pub use crate::nodes::{NetworkTable, NodeTable, Pairs, Reroute};
+    pub use crate::program::ProgramTable;
+    pub use crate::quantity::{
+        Chance, Factor, Length, Room, Saved, Share, Size, Speed, SpeedOrNone, Time,
+    };
+    pub use crate::repeated::Repeated;
+    pub use crate::schema::{
+        AccessTable, App, AtTheTop, CrossTable, Cubic, Document, EcnMode, Failure, FlowSender,
+        FlowTable, LinkTable, LossDetection, MediaTable, OnOff, Pacer, PathTable, RateLimited,
+        RateStep, RequestResponse, Resume, ShortFlows, Spacing, Without,
+    };
+    pub use crate::trace_field::TraceField;
+    pub use fullpipe_traffic::Direction;
+}
+
 pub use build::{Flow, Scenario, builds};
 pub use cc::{Cc, KernelCc, StackAlgorithm, UnknownCc};
 pub use error::{FileError, Wrong, shortened};
@@ -40,7 +59,7 @@ pub use over::{
     Clock, LinkKind, Over, Stack, UnknownClock, UnknownLink, UnknownStack, of_former_backend,
 };
 pub use program::{ProgramFlow, Sends, Values};
-pub use trace_field::{Described, TracedColumns, describe_trace, quoted, read_trace};
+pub use trace_field::TracedColumns;
 
 /// The most characters of a name, and of a value in a list.
 const MAX_NAME: usize = 300;

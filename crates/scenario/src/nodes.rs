@@ -15,16 +15,17 @@ const MAX_NODES: usize = 5_000;
 const MAX_LINKS: usize = 20_000;
 
 /// A node of a graph.
-#[derive(Clone, Debug, serde::Deserialize)]
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NodeTable {
-    pub(super) name: String,
+pub struct NodeTable {
+    /// Its name, which links and flows have.
+    pub name: String,
 }
 
 /// A graph of a usual shape, and how routes are found.
-#[derive(Clone, Debug, serde::Deserialize)]
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NetworkTable {
+pub struct NetworkTable {
     dumbbell: Option<Dumbbell>,
     parking_lot: Option<ParkingLot>,
     incast: Option<Incast>,
@@ -43,25 +44,25 @@ pub(super) struct NetworkTable {
     reroute_after: Option<Time>,
 }
 
-#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 struct Dumbbell {
     pairs: usize,
 }
 
-#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 struct ParkingLot {
     hops: usize,
 }
 
-#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 struct Incast {
     senders: usize,
 }
 
-#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 struct LeafSpine {
     leaves: usize,
@@ -69,13 +70,13 @@ struct LeafSpine {
     hosts: usize,
 }
 
-#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 struct FatTree {
     k: usize,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Shortest {
     #[default]
@@ -84,9 +85,9 @@ enum Shortest {
 }
 
 /// The assignment of several receivers to several senders.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Pairs {
+pub enum Pairs {
     /// The first to the first, and so on; one to all, or all to one.
     #[default]
     InOrder,
@@ -95,11 +96,13 @@ pub(super) enum Pairs {
 }
 
 /// A later route of a flow.
-#[derive(Clone, Debug, serde::Deserialize)]
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Reroute {
-    pub(super) at: Time,
-    pub(super) route: String,
+pub struct Reroute {
+    /// From this time on.
+    pub at: Time,
+    /// The links of a chain, or the nodes.
+    pub route: String,
 }
 
 /// A cable of the file, or of a shape: the properties of its links, and where they stand.

@@ -28,7 +28,10 @@ macro_rules! names {
 
         #[doc = concat!("A name that no ", $what, " has.")]
         #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-        #[error("unknown {} '{}'; there are {}", $what, .0, [$($name),+].join(", "))]
+        #[error(
+            "unknown {} '{}'; there are {}{}",
+            $what, .0, [$($name),+].join(", "), has_become($what, .0)
+        )]
         pub struct $unknown(String);
 
         impl FromStr for $type {
@@ -171,17 +174,20 @@ impl Over {
     }
 
     /// The fields of a file that name this; none for the usual one.
-    pub fn fields(&self) -> String {
-        let line = |name: &str, value: Option<&str>| {
-            value.map_or_else(String::new, |value| format!("{name} = \"{value}\"\n"))
-        };
-        [
-            line("stack", self.stack.map(Stack::name)),
-            line("clock", self.clock.map(Clock::name)),
-            line("real_link", self.link.map(LinkKind::name)),
-        ]
-        .concat()
+    pub fn fields(&self) -> Vec<(&'static str, &'static str)> {
+        let all = [
+            ("stack", self.stack.map(Stack::name)),
+            ("clock", self.clock.map(Clock::name)),
+            ("real_link", self.link.map(LinkKind::name)),
+        ];
+        all.into_iter().filter_map(|(field, name)| Some((field, name?))).collect()
     }
+}
+
+/// The hint at what a former name of a backend is called now, where a stack is to be named.
+fn has_become(what: &str, name: &str) -> String {
+    let over = of_former_backend(name).filter(|_| what == "stack");
+    over.map_or_else(String::new, |over| format!("; it has become {}", over.options()))
 }
 
 /// The options that name what a former name of a backend named; `None` for a name that none had.
@@ -225,9 +231,24 @@ mod tests {
     }
 
     #[test]
+    fn a_stack_of_a_former_name_is_refused_with_what_it_has_become() {
+        let says = |name: &str| name.parse::<Stack>().expect_err(name).to_string();
+        assert!(
+            says("quic:noq").ends_with("linux; it has become --stack noq"),
+            "{}",
+            says("quic:noq")
+        );
+        assert!(says("tcp:user-tun").ends_with("it has become --stack tcp --clock real"));
+        assert!(says("udp").ends_with("tcp, linux"));
+        let link = "quic".parse::<LinkKind>().expect_err("a link").to_string();
+        assert!(link.ends_with("udp, tun, netem"), "{link}");
+    }
+
+    #[test]
     fn fields_and_options_name_no_more_than_was_named() {
-        assert_eq!(Over::default().fields(), "");
-        assert_eq!(Over::in_real_time(Stack::Tcp).fields(), "stack = \"tcp\"\nclock = \"real\"\n");
+        assert_eq!(Over::default().fields(), []);
+        let real = Over::in_real_time(Stack::Tcp).fields();
+        assert_eq!(real, [("stack", "tcp"), ("clock", "real")]);
         assert_eq!(Over::of(Stack::S2n).options(), "--stack s2n");
         assert_eq!(Over::of(Stack::S2n).clock(), Clock::Real);
     }

@@ -12,9 +12,9 @@ use crate::suggest::did_you_mean;
 const PLACES: [&str; 4] = ["server", "client", "port", "duration"];
 
 /// A flow's programs as they stand in a file.
-#[derive(Clone, Debug, serde::Deserialize)]
+#[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ProgramTable {
+pub struct ProgramTable {
     /// The one that waits for the other.
     server: Option<String>,
     /// The one that begins.
@@ -24,7 +24,7 @@ pub(super) struct ProgramTable {
 }
 
 /// The program that sends the data.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sends {
     /// The one that begins.
@@ -81,7 +81,7 @@ impl ProgramFlow {
             }
             _ => return Ok(None),
         };
-        Self::of_table(flow, table, field, its_field, doc.duration.0.is_some())
+        Self::of_table(flow, table, field, its_field, doc.duration().is_some())
             .map(|program| Some(Self { name, ..program }))
     }
 

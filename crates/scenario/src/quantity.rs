@@ -1,4 +1,4 @@
-//! Quantities with their units, as serde reads them; [`crate::units`] knows the units.
+//! Quantities with their units, as serde reads and writes them; [`crate::units`] knows the units.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,6 +7,7 @@ use fullpipe_cc::{Duration, Gain, Rate};
 use fullpipe_path::Probability;
 use serde::de::value::{MapDeserializer, StrDeserializer};
 use serde::de::{Deserialize, Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
 
 use crate::units::{self, Buffer, ParseError};
 
@@ -39,10 +40,13 @@ impl<Q: Quantity> Visitor<'_> for Reader<Q> {
 }
 
 macro_rules! quantities {
-    ($($(#[$doc:meta])* $name:ident($inner:ty) = $parse:expr, $like:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident($inner:ty) = $parse:expr, $show:expr, $like:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Debug)]
-        pub(super) struct $name(pub(super) $inner);
+        pub struct $name(
+            /// Its value.
+            pub $inner,
+        );
 
         impl Quantity for $name {
             const LIKE: &str = $like;
@@ -57,25 +61,36 @@ macro_rules! quantities {
                 from.deserialize_any(Reader(PhantomData))
             }
         }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_str(&($show)(self.0))
+            }
+        }
     )*};
 }
 
 quantities! {
     /// A rate above 0.
-    Speed(Rate) = positive_rate, "a rate like 100mbit";
+    Speed(Rate) = positive_rate, units::show_rate, "a rate like 100mbit";
     /// A rate, which may be 0.
-    SpeedOrNone(Rate) = units::parse_rate, "a rate like 100mbit";
-    Time(Duration) = units::parse_duration, "a time like 40ms";
+    SpeedOrNone(Rate) = units::parse_rate, units::show_rate, "a rate like 100mbit";
+    /// A time.
+    Time(Duration) = units::parse_duration, units::show_duration, "a time like 40ms";
     /// Length of a run: a time, or until everything has arrived.
-    Length(Option<Duration>) = length, "a time like 10s, or until_done";
-    Size(u64) = units::parse_bytes, "a volume like 100MB";
-    Chance(Probability) = units::parse_loss, "a loss like 0.1%";
+    Length(Option<Duration>) = length, show_length, "a time like 10s, or until_done";
+    /// Bytes.
+    Size(u64) = units::parse_bytes, units::show_bytes, "a volume like 100MB";
+    /// The probability of a loss.
+    Chance(Probability) = units::parse_loss, show_share, "a loss like 0.1%";
     /// A probability that may be certainty.
-    Share(Probability) = share, "a probability like 1% or 0.01";
-    Factor(Gain) = factor, "a gain like 2.89";
+    Share(Probability) = share, show_share, "a probability like 1% or 0.01";
+    /// A gain.
+    Factor(Gain) = factor, show_factor, "a gain like 2.89";
     /// A volume as a buffer's, or none.
-    Saved(Option<Buffer>) = saved, "a volume like 1bdp or 4MB, or off";
-    Room(Buffer) = str::parse::<Buffer>, "a buffer like 1bdp, 6MB, 700pkts or 100ms";
+    Saved(Option<Buffer>) = saved, show_saved, "a volume like 1bdp or 4MB, or off";
+    /// The room of a buffer.
+    Room(Buffer) = str::parse::<Buffer>, |buffer: Buffer| buffer.to_string(), "a buffer like 1bdp, 6MB, 700pkts or 100ms";
 }
 
 fn length(text: &str) -> Result<Option<Duration>, ParseError> {
@@ -83,6 +98,24 @@ fn length(text: &str) -> Result<Option<Duration>, ParseError> {
         "until_done" => Ok(None),
         text => units::parse_duration(text).map(Some),
     }
+}
+
+fn show_length(length: Option<Duration>) -> String {
+    length.map_or_else(|| "until_done".to_owned(), units::show_duration)
+}
+
+fn show_saved(saved: Option<Buffer>) -> String {
+    saved.map_or_else(|| "off".to_owned(), |buffer| buffer.to_string())
+}
+
+fn show_factor(gain: Gain) -> String {
+    (f64::from(gain.as_percent()) / 100.0).to_string()
+}
+
+/// In percent, where that is exact.
+fn show_share(p: Probability) -> String {
+    let percent = units::show_loss(p.as_f64());
+    if share(&percent) == Ok(p) { percent } else { p.as_f64().to_string() }
 }
 
 fn saved(text: &str) -> Result<Option<Buffer>, ParseError> {
@@ -110,6 +143,27 @@ fn share(text: &str) -> Result<Probability, ParseError> {
     match text.trim() {
         "100%" | "1" | "1.0" => Ok(Probability::ONE),
         other => units::parse_loss(other),
+    }
+}
+
+impl Speed {
+    /// So many Mbit/s.
+    pub fn of_mbps(mbps: f64) -> Self {
+        Self(Rate::from_bits_per_sec((mbps * 1e6).round() as u64))
+    }
+}
+
+impl Time {
+    /// So many milliseconds.
+    pub fn of_ms(ms: f64) -> Self {
+        Self(Duration::from_nanos((ms * 1e6).round() as u64))
+    }
+}
+
+impl Chance {
+    /// So many percent, below 100.
+    pub fn of_percent(percent: f64) -> Self {
+        Self(Probability::new(percent / 100.0).unwrap_or_default())
     }
 }
 
@@ -143,8 +197,15 @@ where
             T::deserialize(serde::de::value::MapAccessDeserializer::new(map))
         }
 
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-            T::deserialize(serde::de::value::MapAccessDeserializer::new(map))
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
+            let one = T::deserialize(serde::de::value::MapAccessDeserializer::new(&mut map))?;
+            match map.next_key::<String>()? {
+                None => Ok(one),
+                Some(other) => Err(A::Error::custom(format!(
+                    "'{}' is a second one; write one of them",
+                    other.escape_debug()
+                ))),
+            }
         }
     }
 

@@ -8,6 +8,7 @@ use fullpipe_cc::Duration;
 use fullpipe_path::{ConfigError, Series};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
 
 use super::error::Wrong;
 use super::quantity::Time;
@@ -18,8 +19,9 @@ const MOST_VALUES: u64 = 1_000_000;
 
 /// A list, and the time after which it begins again.
 #[derive(Clone, Debug)]
-pub(super) struct Repeated<T> {
-    pub(super) list: Vec<T>,
+pub struct Repeated<T> {
+    /// The values of one round.
+    pub list: Vec<T>,
     rounds: Option<Rounds>,
 }
 
@@ -81,7 +83,20 @@ impl<T> Repeated<T> {
     }
 }
 
-#[derive(serde::Deserialize)]
+impl<T> From<Vec<T>> for Repeated<T> {
+    fn from(list: Vec<T>) -> Self {
+        Self { list, rounds: None }
+    }
+}
+
+impl<T: Serialize> Serialize for Repeated<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Some(Rounds { every, repeat }) = self.rounds else { return self.list.serialize(to) };
+        Table { every: Time(every), repeat, list: self.list.iter().collect() }.serialize(to)
+    }
+}
+
+#[derive(serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 struct Table<T> {
     every: Time,

@@ -329,9 +329,9 @@ pub(super) fn longest(doc: &Document, nodes: &Nodes) -> Result<Duration, Wrong> 
     let mut first = 0;
     for (i, table) in doc.flow.iter().enumerate() {
         let field = format!("flow[{i}]");
-        let seed = stream_seed(doc.seed, Stream::Route, i as u64);
+        let seed = stream_seed(doc.seed(), Stream::Route, i as u64);
         let pairs = ends(Some(nodes), table, seed, &field)?;
-        let count = table.count.min(MAX_FLOWS) as usize;
+        let count = table.count().min(MAX_FLOWS) as usize;
         if let Some(text) = &table.route {
             longest = longest.max(rtt(&routes.listed(nodes, text, &format!("{field}.route"))?));
         } else {
@@ -340,7 +340,7 @@ pub(super) fn longest(doc: &Document, nodes: &Nodes) -> Result<Duration, Wrong> 
                 // Without equal-cost multipath all flows of a pair have one route.
                 for k in 0..if nodes.ecmp { count } else { count.min(1) } {
                     let flow = first + pair * count + k;
-                    let hashes = hashes(nodes, flow, doc.seed);
+                    let hashes = hashes(nodes, flow, doc.seed());
                     if let Some(route) = routes.shortest(nodes, ends, hashes, ALL_UP) {
                         longest = longest.max(rtt(&route));
                     }

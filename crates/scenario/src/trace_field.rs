@@ -2,21 +2,24 @@
 
 use std::fmt;
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
 
 use super::input::Traces;
 use super::quantity::Time;
 use crate::trace::{Columns, Interpolation, TimeUnit, Trace, TraceFileError, TraceOptions};
-use crate::units::show_duration;
 
 /// A trace and how to read it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct TraceField {
-    pub(super) file: String,
-    pub(super) options: TraceOptions,
+pub struct TraceField {
+    /// The file's name, or that of a trace in the program.
+    pub file: String,
+    /// How it is read.
+    pub options: TraceOptions,
 }
 
 /// The quantities that a trace has over time.
@@ -30,96 +33,60 @@ pub struct TracedColumns {
     pub loss: bool,
 }
 
-/// A trace as an option: the file's name, what it has, and the value of the field `trace`
-/// that names nothing but its rate.
-pub struct Described {
-    /// The file's name.
-    pub file: String,
-    /// The columns in it.
-    pub has: TracedColumns,
-    /// Value of the field `trace` that names nothing but its rate.
-    pub rate_alone: String,
+impl From<&str> for TraceField {
+    fn from(file: &str) -> Self {
+        Self { file: file.to_owned(), options: TraceOptions::default() }
+    }
 }
 
 impl TracedColumns {
-    fn of(trace: &Trace) -> Self {
+    /// The quantities of this trace.
+    pub fn of(trace: &Trace) -> Self {
         Self { rate: trace.rate.is_some(), rtt: trace.rtt.is_some(), loss: trace.loss.is_some() }
     }
 }
 
-/// Reads the trace that a value of the field `trace` names.
-///
-/// # Errors
-/// The value is no trace, or its file cannot be read.
-pub fn describe_trace(toml: &str) -> Result<Described, TraceFileError> {
-    let (field, trace) = read(toml)?;
-    let has = TracedColumns::of(&trace);
-    let rate_alone = match has {
-        TracedColumns { rate: true, rtt: false, loss: false } => toml.to_owned(),
-        _ => field.rate_alone(&trace.notes.rate_columns),
-    };
-    Ok(Described { file: field.file, has, rate_alone })
+impl FromStr for TraceField {
+    type Err = TraceFileError;
+
+    /// A file's name, or the table that a scenario file has.
+    fn from_str(text: &str) -> Result<Self, TraceFileError> {
+        if !text.trim_start().starts_with('{') {
+            return Ok(text.into());
+        }
+        let value = text.parse().and_then(toml::Value::try_into);
+        value.map_err(|e| {
+            TraceFileError(format!(
+                "{}; write a file's name, or a table like {{ file = \"x.csv\", interval = \"10ms\" }}",
+                e.message().replace(['\n', '\r'], " ")
+            ))
+        })
+    }
 }
 
 impl TraceField {
-    /// The same with these columns, as TOML.
-    fn rate_alone(&self, columns: &Columns) -> String {
-        let TraceOptions { time_unit, interval, repeat, interpolation, columns: _ } = &self.options;
-        let named = |name: &str, column: &Option<String>| {
-            column.as_ref().map(|column| format!("{name} = {}", quoted(column)))
-        };
-        let columns = [named("time", &columns.time), named("rate", &columns.rate)];
-        let columns: Vec<String> = columns.into_iter().flatten().collect();
-        let parts = [
-            Some(format!("file = {}", quoted(&self.file))),
-            Some(format!("columns = {{ {} }}", columns.join(", "))),
-            time_unit.map(|unit| format!("time_unit = \"{}\"", unit.name())),
-            interval.map(|time| format!("interval = \"{}\"", show_duration(time))),
-            repeat.map(|repeat| format!("repeat = {repeat}")),
-            interpolation.map(|way| format!("interpolation = \"{}\"", way.name())),
-        ];
-        format!("{{ {} }}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    /// Reads the file, whose name is relative to the present folder.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no trace.
+    pub fn read(&self) -> Result<Arc<Trace>, TraceFileError> {
+        Traces::of(Path::new("")).get(self).map_err(TraceFileError)
     }
-}
 
-/// A text as TOML has it between quotes.
-pub fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if c.is_control() => out.push_str(&format!("\\u{:04X}", u32::from(c))),
-            c => out.push(c),
+    /// The same field, by which nothing but the rate of this trace is read.
+    pub fn rate_alone(&self, trace: &Trace) -> Self {
+        match TracedColumns::of(trace) {
+            TracedColumns { rate: true, rtt: false, loss: false } => self.clone(),
+            _ => {
+                let columns = trace.notes.rate_columns.clone();
+                let options = TraceOptions { columns, ..self.options.clone() };
+                Self { file: self.file.clone(), options }
+            }
         }
     }
-    out + "\""
 }
 
-/// The trace that a value of the field `trace` names, relative to the present folder.
-///
-/// # Errors
-/// The value is no trace, or its file cannot be read.
-pub fn read_trace(toml: &str) -> Result<Arc<Trace>, TraceFileError> {
-    read(toml).map(|(_, trace)| trace)
-}
-
-fn read(toml: &str) -> Result<(TraceField, Arc<Trace>), TraceFileError> {
-    #[derive(serde::Deserialize)]
-    struct Only {
-        trace: TraceField,
-    }
-
-    let only: Only = toml::from_str(&format!("trace = {toml}")).map_err(|e| {
-        TraceFileError(format!(
-            "{}; write a file's name, or a table like {{ file = \"x.csv\", interval = \"10ms\" }}",
-            e.message().replace(['\n', '\r'], " ")
-        ))
-    })?;
-    let trace = Traces::of(Path::new("")).get(&only.trace).map_err(TraceFileError)?;
-    Ok((only.trace, trace))
-}
-
-#[derive(serde::Deserialize)]
+#[derive(serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
     file: String,
@@ -130,7 +97,7 @@ struct Table {
     interpolation: Option<Interpolation>,
 }
 
-#[derive(serde::Deserialize)]
+#[derive(Default, serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 struct Names {
     time: Option<Name>,
@@ -140,6 +107,7 @@ struct Names {
 }
 
 /// A column's name, or its number.
+#[derive(serde::Serialize)]
 struct Name(String);
 
 impl<'de> Deserialize<'de> for Name {
@@ -166,6 +134,31 @@ impl<'de> Deserialize<'de> for Name {
     }
 }
 
+impl Serialize for TraceField {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let TraceOptions { columns, time_unit, interval, repeat, interpolation } = &self.options;
+        if self.options == TraceOptions::default() {
+            return to.serialize_str(&self.file);
+        }
+        let name = |name: &Option<String>| name.clone().map(Name);
+        let names = Names {
+            time: name(&columns.time),
+            rate: name(&columns.rate),
+            rtt: name(&columns.rtt),
+            loss: name(&columns.loss),
+        };
+        Table {
+            file: self.file.clone(),
+            columns: (*columns != Columns::default()).then_some(names),
+            time_unit: *time_unit,
+            interval: interval.map(Time),
+            repeat: *repeat,
+            interpolation: *interpolation,
+        }
+        .serialize(to)
+    }
+}
+
 impl<'de> Deserialize<'de> for TraceField {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Reader;
@@ -178,17 +171,12 @@ impl<'de> Deserialize<'de> for TraceField {
             }
 
             fn visit_str<E: Error>(self, file: &str) -> Result<TraceField, E> {
-                Ok(TraceField { file: file.to_owned(), options: TraceOptions::default() })
+                Ok(file.into())
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<TraceField, A::Error> {
                 let table = Table::deserialize(MapAccessDeserializer::new(map))?;
-                let names = table.columns.unwrap_or(Names {
-                    time: None,
-                    rate: None,
-                    rtt: None,
-                    loss: None,
-                });
+                let names = table.columns.unwrap_or_default();
                 let name = |name: Option<Name>| name.map(|name| name.0);
                 let columns = Columns {
                     time: name(names.time),

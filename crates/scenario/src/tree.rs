@@ -13,6 +13,16 @@ use super::{MAX_NAME, MAX_RUNS};
 /// Fields that are lists by nature, and no axis of a grid.
 const LISTS: [&str; 2] = ["expect", "listed"];
 
+/// Fields that are lists of tables, which may be empty: a variant takes elements away so.
+const LISTS_OF_TABLES: [&str; 10] =
+    ["down", "up", "steps", "cross", "link", "node", "flow", "fails", "reroute", "blackhole"];
+
+/// Fields whose table has one name, of the alternative, with its parameters.
+const CHOICES: [&str; 2] = ["queue", "app"];
+
+/// The alternatives of the field `network`, which has other fields too.
+const SHAPES: [&str; 5] = ["dumbbell", "parking_lot", "incast", "leaf_spine", "fat_tree"];
+
 /// A field that has a list of values, of which every run takes one.
 #[derive(Clone, Debug)]
 pub(super) struct GridAxis<'i> {
@@ -103,6 +113,10 @@ fn collect<'i>(
             Ok(())
         }
         DeValue::Array(items) if items.is_empty() => {
+            let name = path.rsplit('.').next().unwrap_or(path);
+            if LISTS_OF_TABLES.contains(&name) {
+                return Ok(());
+            }
             Err(Wrong::new(path, "an empty list makes no run; write a value, or leave it out"))
         }
         DeValue::Array(items) => items
@@ -158,12 +172,24 @@ pub(super) fn tables(root: &DeTable<'_>) -> usize {
     1 + root.iter().map(|(_, value)| of(value.get_ref())).sum::<usize>()
 }
 
-/// Lays `over` upon `base`: tables become one, everything else is replaced.
+/// Lays `over` upon `base`: tables become one, everything else is replaced. Of alternatives the
+/// one of `over` is left.
 pub(super) fn overlay<'i>(base: &mut DeTable<'i>, over: &DeTable<'i>) {
     for (key, new) in over {
         let name: &str = key.get_ref();
         match (base.get_mut(name).map(Spanned::get_mut), new.get_ref()) {
-            (Some(DeValue::Table(old)), DeValue::Table(new)) => overlay(old, new),
+            (Some(DeValue::Table(old)), DeValue::Table(new)) => {
+                let has_another = |name: &str| !new.is_empty() && !new.contains_key(name);
+                if CHOICES.contains(&name) && old.keys().any(|old| has_another(old.get_ref())) {
+                    old.clear();
+                }
+                if name == "network" && SHAPES.iter().any(|shape| new.contains_key(*shape)) {
+                    for shape in SHAPES.iter().filter(|shape| has_another(shape)) {
+                        old.remove(*shape);
+                    }
+                }
+                overlay(old, new);
+            }
             _ => {
                 base.insert(key.clone(), new.clone());
             }

@@ -1,7 +1,14 @@
 //! A drawn path as the text of a scenario file, which the lab reads like any other.
 
-use std::fmt::Write as _;
 use std::ops::Range;
+
+use fullpipe_scenario::Protocol;
+use fullpipe_scenario::document::{
+    App, Chance, CoDel, CrossTable, DelayStep, Direction, Document, EcnMode, Element, FlowTable,
+    JitterField, Length, Outage, PathTable, Queue, RateLimited, RateStep, RequestResponse, Room,
+    Share, Size, Spacing, Speed, SpeedOrNone, Time, Wire,
+};
+use fullpipe_scenario::units::Buffer;
 
 use crate::case::{Case, Disturbance, Kind, PACKET_BYTES};
 use crate::chance::digits;
@@ -16,19 +23,19 @@ const LEAST_MANAGED_PACKETS: f64 = 40.0;
 const FRAMES_PER_S: f64 = 30.0;
 
 /// Senders of the flows under test.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Senders {
     /// Names of algorithms as a scenario file has them, or `program:NAME`. `NAME#2` is NAME once
     /// more, with other seeds.
     pub names: Vec<String>,
     /// Programs: name, and the table of its commands.
-    pub programs: Vec<(String, String)>,
+    pub programs: Vec<(String, toml::Value)>,
 }
 
 impl Senders {
     /// Those with the names given, in that order.
     pub fn only(&self, names: &[&str]) -> Self {
-        let is_named = |(name, _): &&(String, String)| {
+        let is_named = |(name, _): &&(String, toml::Value)| {
             names.iter().any(|n| algorithm(n).strip_prefix("program:") == Some(name))
         };
         Self {
@@ -99,47 +106,45 @@ pub fn scenario(
     about: &[String],
     expect: &[String],
 ) -> String {
-    let mut file = String::new();
-    for line in about {
-        // Text is written to text without fail; so below.
-        let _ = writeln!(file, "# {line}");
+    let document = Document {
+        name: Some(format!("survey path {}", case.path)),
+        duration: Some(Length(Some(secs(case.duration_s() as f64).0))),
+        path: Some(path(case)),
+        flow: flows(case),
+        cross: case.disturbances.iter().filter_map(|d| cross(case, d)).collect(),
+        ..Document::default()
+    };
+    // Each of its values can be a value of TOML.
+    let mut file = toml::Table::try_from(document).unwrap_or_default();
+    let seeds = (0..senders.seeds(seeds) as u64).map(|i| case.seed.wrapping_add(i) as i64);
+    file.insert("cc".to_owned(), list(senders.algorithms()));
+    file.insert("seed".to_owned(), list(seeds));
+    file.insert("expect".to_owned(), expect.to_vec().into());
+    let programs: toml::Table = senders.programs.iter().cloned().collect();
+    if !programs.is_empty() {
+        file.insert("program".to_owned(), programs.into());
     }
-    let algorithms = senders.algorithms();
-    let cc = list(algorithms.iter().map(|name| format!("\"{name}\"")).collect());
-    let all = (0..senders.seeds(seeds) as u64).map(|i| case.seed.wrapping_add(i).to_string());
-    let seed = list(all.collect());
-    let _ = write!(
-        file,
-        "name = \"survey path {}\"\ncc = {cc}\nduration = \"{}s\"\nseed = {seed}\nexpect = [\n",
-        case.path,
-        case.duration_s(),
-    );
-    for line in expect {
-        let _ = writeln!(file, "    \"{line}\",");
-    }
-    file.push_str("]\n\n[path]\n");
-    path(case, &mut file);
-    flows(case, &mut file);
-    if !senders.programs.is_empty() {
-        file.push_str("\n[program]\n");
-    }
-    for (name, table) in &senders.programs {
-        let _ = writeln!(file, "{name} = {table}");
-    }
-    file
+    let comments: String = about.iter().map(|line| format!("# {line}\n")).collect();
+    comments + &toml::to_string_pretty(&file).unwrap_or_default()
 }
 
 /// One value is no axis of a grid.
-fn list(values: Vec<String>) -> String {
-    match values.as_slice() {
-        [one] => one.clone(),
-        all => format!("[{}]", all.join(", ")),
-    }
+fn list<T: Into<toml::Value>>(values: impl IntoIterator<Item = T>) -> toml::Value {
+    let mut all: Vec<toml::Value> = values.into_iter().map(Into::into).collect();
+    if all.len() == 1 { all.remove(0) } else { all.into() }
 }
 
 /// A rate with three digits.
-fn mbit(mbps: f64) -> String {
-    format!("{}mbit", digits(mbps, 3))
+fn mbit(mbps: f64) -> Speed {
+    Speed::of_mbps(digits(mbps, 3))
+}
+
+fn secs(s: f64) -> Time {
+    Time::of_ms(1e3 * s)
+}
+
+fn percent(percent: f64) -> Share {
+    Share(Chance::of_percent(percent).0)
 }
 
 /// Bytes that a rate carries in a time.
@@ -147,138 +152,113 @@ fn bytes_in(mbps: f64, ms: f64) -> f64 {
     mbps * 1e6 / 8.0 * ms / 1e3
 }
 
-/// A buffer in bytes, in packets where it is small.
-fn room(bytes: f64, least_packets: f64) -> String {
-    match bytes / PACKET_BYTES {
-        packets if packets < least_packets => format!("{least_packets}pkts"),
-        packets if packets < 100.0 => format!("{}pkts", packets.round()),
-        _ => format!("{}kB", digits(bytes / 1e3, 3)),
-    }
+/// A volume of so many kB, with three digits.
+fn kb(bytes: f64) -> u64 {
+    (digits(bytes / 1e3, 3) * 1e3).round() as u64
 }
 
-fn path(case: &Case, file: &mut String) {
-    let _ = writeln!(file, "rtt = \"{}ms\"", case.rtt_ms);
-    match case.disturbance(Kind::Trace) {
-        Some(Disturbance::Trace { name }) => {
-            let _ = writeln!(file, "trace = \"{name}\"");
-        }
-        _ => {
-            let _ = writeln!(file, "rate = \"{}\"", mbit(case.rate_mbps));
-        }
-    }
+/// A buffer in bytes, in packets where it is small.
+fn room(bytes: f64, least_packets: f64) -> Room {
+    Room(match bytes / PACKET_BYTES {
+        packets if packets < 100.0 => Buffer::Packets(packets.round().max(least_packets) as u64),
+        _ => Buffer::Bytes(kb(bytes)),
+    })
+}
+
+fn path(case: &Case) -> PathTable {
     let least = if case.has(Kind::Aqm) { LEAST_MANAGED_PACKETS } else { LEAST_PACKETS };
     let bytes = case.buffer_bdp * case.bdp_bytes();
-    match bytes < least * PACKET_BYTES || case.has(Kind::Trace) {
-        true => {
-            let _ = writeln!(file, "buffer = \"{}\"", room(bytes, least));
-        }
-        false => {
-            let _ = writeln!(file, "buffer = \"{}bdp\"", case.buffer_bdp);
-        }
+    let mut path = PathTable {
+        rtt: Some(Time::of_ms(case.rtt_ms)),
+        buffer: Some(match bytes < least * PACKET_BYTES || case.has(Kind::Trace) {
+            true => room(bytes, least),
+            false => Room(Buffer::Bdp(case.buffer_bdp)),
+        }),
+        ..PathTable::default()
+    };
+    match case.disturbance(Kind::Trace) {
+        Some(Disturbance::Trace { name }) => path.trace = Some((*name).into()),
+        _ => path.rate = Some(mbit(case.rate_mbps)),
     }
-    let (mut down, mut up) = (Vec::new(), Vec::new());
     for disturbance in &case.disturbances {
-        element(case, disturbance, file, &mut down, &mut up);
+        disturb(case, disturbance, &mut path);
     }
-    for (name, all) in [("down", down), ("up", up)] {
-        match all.as_slice() {
-            [] => {}
-            [one] => {
-                let _ = writeln!(file, "{name} = [{one}]");
-            }
-            several => {
-                let _ = writeln!(file, "{name} = [\n    {},\n]", several.join(",\n    "));
-            }
-        }
-    }
+    path
 }
 
 /// Adds a disturbance to the path: fields of its own, or elements.
-fn element(
-    case: &Case,
-    disturbance: &Disturbance,
-    file: &mut String,
-    down: &mut Vec<String>,
-    up: &mut Vec<String>,
-) {
-    let at_s = |percent: f64| digits(case.duration_s() as f64 * percent / 100.0, 4);
+fn disturb(case: &Case, disturbance: &Disturbance, path: &mut PathTable) {
+    let at = |percent: f64| secs(digits(case.duration_s() as f64 * percent / 100.0, 4));
     let part = |percent: f64| case.nominal_mbps() * percent / 100.0;
-    let bucket_kb = |percent: f64, ms: f64| {
-        digits((bytes_in(part(percent), ms) / 1e3).max(4.0 * PACKET_BYTES / 1e3), 3)
-    };
+    let bucket =
+        |percent: f64, ms: f64| Size(kb(bytes_in(part(percent), ms).max(4.0 * PACKET_BYTES)));
     match disturbance {
-        Disturbance::Jitter { jitter_ms } => down.push(format!("{{ jitter = \"{jitter_ms}ms\" }}")),
-        Disturbance::Reordering { chance_percent, delay_ms } => down.push(format!(
-            "{{ reordering = {{ chance = \"{chance_percent}%\", delay = \"{delay_ms}ms\" }} }}"
-        )),
+        Disturbance::Jitter { jitter_ms } => {
+            path.down.push(Element::Jitter(JitterField(Time::of_ms(*jitter_ms).0.into())));
+        }
+        Disturbance::Reordering { chance_percent, delay_ms } => {
+            path.down.push(Element::Reordering {
+                chance: Some(percent(*chance_percent)),
+                every: None,
+                delay: Time::of_ms(*delay_ms),
+            });
+        }
         Disturbance::AckBursts { interval_ms, keep_one_in } => {
-            let keep = match keep_one_in {
-                1 => String::new(),
-                n => format!(", keep_one_in = {n}"),
-            };
-            up.push(format!("{{ aggregation = {{ interval = \"{interval_ms}ms\"{keep} }} }}"));
+            path.up.push(Element::Aggregation {
+                interval: Time::of_ms(*interval_ms),
+                burst: None,
+                keep_one_in: Some(*keep_one_in as u32).filter(|n| *n > 1),
+            });
         }
         Disturbance::AckLoss { loss_percent } => {
-            up.push(format!("{{ loss = \"{loss_percent}%\" }}"));
+            path.up.push(Element::Loss(Chance::of_percent(*loss_percent)));
         }
-        Disturbance::TwoWay { rate_mbps, buffer_ms, .. } => up.push(format!(
-            "{{ bottleneck = {{ rate = \"{}\", buffer = \"{}\" }} }}",
-            mbit(*rate_mbps),
-            room(bytes_in(*rate_mbps, *buffer_ms), LEAST_PACKETS)
-        )),
+        Disturbance::TwoWay { rate_mbps, buffer_ms, .. } => {
+            path.up.push(Element::Bottleneck(Box::new(Wire {
+                rate: Some(mbit(*rate_mbps)),
+                buffer: Some(room(bytes_in(*rate_mbps, *buffer_ms), LEAST_PACKETS)),
+                ..Wire::default()
+            })));
+        }
         Disturbance::RttStep { before_ms, after_ms, at_percent, back_percent } => {
-            let mut steps = vec![
-                format!("{{ at = \"0s\", delay = \"{before_ms}ms\" }}"),
-                format!("{{ at = \"{}s\", delay = \"{after_ms}ms\" }}", at_s(*at_percent)),
-            ];
-            steps.extend(
-                back_percent.map(|back| {
-                    format!("{{ at = \"{}s\", delay = \"{before_ms}ms\" }}", at_s(back))
-                }),
-            );
-            down.push(format!("{{ delay_steps = [{}] }}", steps.join(", ")));
+            let step = |at, ms: f64| DelayStep { at, delay: Time::of_ms(ms) };
+            let mut steps = vec![step(secs(0.0), *before_ms), step(at(*at_percent), *after_ms)];
+            steps.extend(back_percent.map(|back| step(at(back), *before_ms)));
+            path.down.push(Element::DelaySteps(steps.into()));
         }
         Disturbance::RateStep { steps } => {
-            let each = steps.iter().map(|s| {
-                let rate = mbit(case.rate_mbps * s.factor);
-                format!("{{ at = \"{}s\", rate = \"{rate}\" }}", at_s(s.at_percent))
+            let steps = steps.iter().map(|s| {
+                let rate = SpeedOrNone(mbit(case.rate_mbps * s.factor).0);
+                RateStep { at: at(s.at_percent), rate }
             });
-            let _ = writeln!(file, "steps = [{}]", each.collect::<Vec<_>>().join(", "));
+            path.steps = steps.collect::<Vec<_>>().into();
         }
-        Disturbance::Policer { rate_percent, bucket_ms } => down.push(format!(
-            "{{ policer = {{ rate = \"{}\", bucket = \"{}kB\" }} }}",
-            mbit(part(*rate_percent)),
-            bucket_kb(*rate_percent, *bucket_ms)
-        )),
-        Disturbance::Shaper { rate_percent, bucket_ms, buffer_bdp } => down.push(format!(
-            "{{ shaper = {{ rate = \"{}\", bucket = \"{}kB\", buffer = \"{}\" }} }}",
-            mbit(part(*rate_percent)),
-            bucket_kb(*rate_percent, *bucket_ms),
-            room(buffer_bdp * case.bdp_bytes() * rate_percent / 100.0, LEAST_PACKETS)
-        )),
+        Disturbance::Policer { rate_percent, bucket_ms } => path.down.push(Element::Policer {
+            rate: mbit(part(*rate_percent)),
+            bucket: bucket(*rate_percent, *bucket_ms),
+        }),
+        Disturbance::Shaper { rate_percent, bucket_ms, buffer_bdp } => {
+            let bytes = buffer_bdp * case.bdp_bytes() * rate_percent / 100.0;
+            path.down.push(Element::Shaper {
+                rate: mbit(part(*rate_percent)),
+                bucket: bucket(*rate_percent, *bucket_ms),
+                buffer: room(bytes, LEAST_PACKETS),
+            });
+        }
         Disturbance::RandomLoss { loss_percent } => {
-            let _ = writeln!(file, "loss = \"{loss_percent}%\"");
+            path.loss = Some(Chance::of_percent(*loss_percent));
         }
         Disturbance::LossBursts { every_ms, lasts_ms } => {
             let outages = (1..).map(|i| f64::from(i) * every_ms);
             let outages = outages.take_while(|from| *from < 1e3 * case.duration_s() as f64);
-            let outages = outages.map(|from_ms| {
-                let (from, to) = (digits(from_ms, 6), digits(from_ms + lasts_ms, 6));
-                format!("{{ from = \"{from}ms\", to = \"{to}ms\" }}")
-            });
-            down.push(format!("{{ blackhole = [{}] }}", outages.collect::<Vec<_>>().join(", ")));
-        }
-        Disturbance::Aqm { queue: "red", ecn } => {
-            let bytes =
-                (case.buffer_bdp * case.bdp_bytes()).max(LEAST_MANAGED_PACKETS * PACKET_BYTES);
-            let (min, max) = (digits(bytes / 6e3, 3), digits(bytes / 2e3, 3));
-            let _ = writeln!(
-                file,
-                "queue = {{ red = {{ min = \"{min}kB\", max = \"{max}kB\", ecn = {ecn} }} }}"
-            );
+            let time = |ms: f64| Time::of_ms(digits(ms, 6));
+            let outages = outages.map(|ms| Outage { from: time(ms), to: time(ms + lasts_ms) });
+            path.down.push(Element::Blackhole(outages.collect::<Vec<_>>().into()));
         }
         Disturbance::Aqm { queue, ecn } => {
-            let _ = writeln!(file, "queue = {{ {queue} = {{ ecn = {ecn} }} }}");
+            let bytes =
+                (case.buffer_bdp * case.bdp_bytes()).max(LEAST_MANAGED_PACKETS * PACKET_BYTES);
+            path.queue = Some(discipline(queue, Some(*ecn), bytes));
         }
         Disturbance::LateHost { .. }
         | Disturbance::Trace { .. }
@@ -291,83 +271,112 @@ fn element(
     }
 }
 
+/// A queue discipline by its name, in a buffer of so many bytes.
+fn discipline(name: &str, ecn: Option<bool>, bytes: f64) -> Queue {
+    match name {
+        "codel" => Queue::CoDel(CoDel { ecn, ..CoDel::default() }),
+        "fq_codel" => Queue::FqCoDel {
+            queues: None,
+            quantum: None,
+            target: None,
+            interval: None,
+            ecn,
+            ce_threshold: None,
+        },
+        "pie" => Queue::Pie { target: None, update: None, max_burst: None, ecn },
+        _ => Queue::Red {
+            min: Room(Buffer::Bytes(kb(bytes / 6.0))),
+            max: Room(Buffer::Bytes(kb(bytes / 2.0))),
+            max_probability: None,
+            weight: None,
+            ecn,
+        },
+    }
+}
+
 /// The flows under test, and after them those that are there for them: these are in no figure of a
 /// run.
-fn flows(case: &Case, file: &mut String) {
-    let tcp = if case.tcp { "transport = \"tcp\"\n" } else { "" };
-    let mut tested = tcp.to_owned();
+fn flows(case: &Case) -> Vec<FlowTable> {
+    let usual = FlowTable { transport: case.tcp.then_some(Protocol::Tcp), ..FlowTable::default() };
+    let mut tested = usual.clone();
     let mut stagger_ms = case.stagger_ms;
     for disturbance in &case.disturbances {
         match disturbance {
-            Disturbance::LateHost { late_ms } => {
-                let _ = writeln!(tested, "jitter = \"{late_ms}ms\"");
-            }
-            Disturbance::Aqm { ecn: true, .. } => tested.push_str("ecn = \"classic\"\n"),
+            Disturbance::LateHost { late_ms } => tested.jitter = Some(Time::of_ms(*late_ms)),
+            Disturbance::Aqm { ecn: true, .. } => tested.ecn = EcnMode::Classic,
             Disturbance::ManyFlows { stagger_ms: many, .. } => stagger_ms = *many,
             _ => {}
         }
     }
-    match case.near_flows() {
-        0 => {}
-        1 => {
-            let _ = write!(file, "\n[[flow]]\nname = \"bulk\"\n{tested}");
-        }
-        n => {
-            let _ = write!(
-                file,
-                "\n[[flow]]\nname = \"bulk\"\ncount = {n}\nevery = \"{stagger_ms}ms\"\n{tested}"
-            );
-        }
-    }
-    for disturbance in &case.disturbances {
-        match disturbance {
-            Disturbance::RttMix { extra_ms, flows } => {
-                let _ = write!(
-                    file,
-                    "\n[[flow]]\nname = \"far\"\ncount = {flows}\nextra_rtt = \"{extra_ms}ms\"\n{tested}"
-                );
-            }
-            Disturbance::Requests { response_kb, think_ms, .. } => {
-                let _ = write!(
-                    file,
-                    "\n[[flow]]\nname = \"requests\"\nin_fairness = false\n{tested}app = {{ request_response = \
-                     {{ response = \"{response_kb}kB\", think = \"{think_ms}ms\" }} }}\n"
-                );
-            }
+    let named =
+        |name: &str, of: &FlowTable| FlowTable { name: Some(name.to_owned()), ..of.clone() };
+    let near = match case.near_flows() {
+        0 => None,
+        1 => Some(named("bulk", &tested)),
+        n => Some(FlowTable {
+            count: Some(n),
+            every: Some(Time::of_ms(stagger_ms)),
+            ..named("bulk", &tested)
+        }),
+    };
+    let others = case.disturbances.iter().filter_map(|disturbance| {
+        Some(match disturbance {
+            Disturbance::RttMix { extra_ms, flows } => FlowTable {
+                count: Some(*flows),
+                extra_rtt: Some(Time::of_ms(*extra_ms)),
+                ..named("far", &tested)
+            },
+            Disturbance::Requests { response_kb, think_ms, .. } => FlowTable {
+                in_fairness: Some(false),
+                app: Some(App::RequestResponse(RequestResponse {
+                    response: Size((response_kb * 1e3).round() as u64),
+                    think: Time::of_ms(*think_ms),
+                })),
+                ..named("requests", &tested)
+            },
             Disturbance::Media { rate_percent, .. } => {
                 let mbps = digits(case.narrowest_mbps() * rate_percent / 100.0, 3);
                 let bytes = (mbps * 1e6 / 8.0 / FRAMES_PER_S).round();
-                let _ = write!(
-                    file,
-                    "\n[[flow]]\nname = \"media\"\nin_fairness = false\n{tested}app = {{ rate_limited = \
-                     {{ rate = \"{}\", write = \"{bytes}B\" }} }}\n",
-                    mbit(mbps)
-                );
+                FlowTable {
+                    in_fairness: Some(false),
+                    app: Some(App::RateLimited(RateLimited {
+                        rate: mbit(mbps),
+                        write: Some(Size(bytes as u64)),
+                    })),
+                    ..named("media", &tested)
+                }
             }
-            Disturbance::Competitor { cc, flows, start_percent } => {
-                let start = digits(case.duration_s() as f64 * start_percent / 100.0, 3);
-                let _ = write!(
-                    file,
-                    "\n[[flow]]\nname = \"competitor\"\ncc = \"{cc}\"\ncount = {flows}\nstart = \"{start}s\"\n\
-                     background = true\n{tcp}"
-                );
-            }
-            Disturbance::TwoWay { flows, cc, .. } => {
-                let _ = write!(
-                    file,
-                    "\n[[flow]]\nname = \"upload\"\ncc = \"{cc}\"\ncount = {flows}\ndirection = \"up\"\n\
-                     background = true\n{tcp}"
-                );
-            }
-            Disturbance::Cross { rate_percent, poisson } => {
-                let arrivals = if *poisson { "poisson" } else { "constant" };
-                let _ = write!(
-                    file,
-                    "\n[[cross]]\nrate = \"{}\"\narrivals = \"{arrivals}\"\n",
-                    mbit(case.narrowest_mbps() * rate_percent / 100.0)
-                );
-            }
-            _ => {}
-        }
-    }
+            Disturbance::Competitor { cc, flows, start_percent } => FlowTable {
+                cc: cc.parse().ok(),
+                count: Some(*flows),
+                start: Some(secs(digits(case.duration_s() as f64 * start_percent / 100.0, 3))),
+                background: true,
+                ..named("competitor", &usual)
+            },
+            Disturbance::TwoWay { flows, cc, .. } => FlowTable {
+                cc: cc.parse().ok(),
+                count: Some(*flows),
+                direction: Direction::Up,
+                background: true,
+                ..named("upload", &usual)
+            },
+            _ => return None,
+        })
+    });
+    near.into_iter().chain(others).collect()
+}
+
+/// The traffic that reacts to nothing, if a disturbance is that.
+fn cross(case: &Case, disturbance: &Disturbance) -> Option<CrossTable> {
+    let Disturbance::Cross { rate_percent, poisson } = disturbance else { return None };
+    Some(CrossTable {
+        rate: mbit(case.narrowest_mbps() * rate_percent / 100.0),
+        packet: None,
+        arrivals: if *poisson { Spacing::Poisson } else { Spacing::Constant },
+        start: None,
+        stop: None,
+        route: None,
+        from: None,
+        to: None,
+    })
 }

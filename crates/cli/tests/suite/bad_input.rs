@@ -152,6 +152,9 @@ fn of_all_commands_and_files() {
     file("buffer.toml", &good.replace("\"20ms\"", "\"20ms\", buffer = 3"));
     file("unit.toml", &good.replace("10mbit", "10"));
     file("none.toml", "");
+    file("clock.toml", &format!("stack = \"s2n\"\nclock = \"virtual\"\n{good}"));
+    let link = "stack = \"noq\"\nclock = \"real\"\nreal_link = \"netem\"\n";
+    file("link.toml", &format!("{link}{good}"));
     file("flows.toml", &format!("{good}flow = [{{ count = 100000 }}]\n"));
     file("late.toml", &format!("{good}flow = [{{ start = \"2s\" }}]\n"));
     file("quic.toml", &format!("{good}flow = [{{ prr = false, transport = \"tcp\" }}]\n"));
@@ -164,10 +167,19 @@ fn of_all_commands_and_files() {
         (&["run", "sub"], &["sub", "directory"]),
         (&["run", "good.toml", "--stak", "sim"], &["did you mean --stack?"]),
         (&["run", "good.toml", "--stack", "simulator"], &["there are sim, noq"]),
-        (&["run", "good.toml", "--stack", "s2n", "--clock", "virtual"], &["write --clock real"]),
+        (
+            &["run", "good.toml", "--stack", "s2n", "--clock", "virtual"],
+            &["--clock: stack", "write real"],
+        ),
         (&["run", "good.toml", "--backend", "quic:noq"], &["it has become --stack noq"]),
         (&["run", "good.toml", "--over=tcp:user-tun"], &["become --stack tcp --clock real"]),
         (&["run", "good.toml", "-b", "simulator"], &["it has become --stack, with --clock"]),
+        (&["run", "good.toml", "--stack", "quic:noq"], &["it has become --stack noq"]),
+        (&["conformance", "--backend", "quic:noq"], &["it has become --stack noq"]),
+        (&["figures", "fig3", "--link", "udp"], &["unexpected argument '--link'"]),
+        (&["run", "clock.toml"], &["clock.toml:2: clock: stack s2n has no virtual clock"]),
+        (&["explain", "clock.toml"], &["clock.toml:2: clock: stack s2n has no virtual clock"]),
+        (&["run", "link.toml"], &["link.toml:3: real_link: noq (real clock) has no link netem"]),
         (&["run", "good.toml", "--jobs", "0"], &["'0' is too few", "like 2"]),
         (&["run", "good.toml", "--max-memory", "2B"], &["more than the 2B", "--max-memory"]),
         (&["run", "good.toml", "--max-memory", "lots"], &["100MB"]),

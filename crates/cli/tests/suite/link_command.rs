@@ -55,3 +55,16 @@ fn without_root_one_line_says_what_is_needed() {
         assert!(said.stderr.contains(part), "{part}: {}", said.stderr);
     }
 }
+
+#[test]
+fn the_stack_of_a_file_is_told_to_count_for_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("noq.toml");
+    let text = "stack = \"noq\"\nclock = \"real\"\ncc = \"reno\"\npath = { rate = \"10mbit\", rtt = \"20ms\" }\n";
+    std::fs::write(&file, text).expect("a file");
+    let mut command = Command::new(anybodys(dir.path()));
+    let line = format!("--scenario {}", file.display());
+    command.args(arguments(&line, &["true"])).current_dir("/");
+    let said = run(as_nobody(command)).stderr;
+    assert!(said.contains("noq.toml: stack = \"noq\", clock = \"real\": of the flows"), "{said}");
+}

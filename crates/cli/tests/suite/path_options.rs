@@ -15,17 +15,20 @@ const OPTIONS: [(&[&str], &str); 16] = [
     (&["--queue", "codel"], "queue = \"codel\""),
     (&["--loss-model", "ge:0.1%,10%"], "gilbert_elliott"),
     (&["--policer", "25mbit,100kB"], "policer"),
-    (&["--jitter", "2ms"], "{ jitter = \"2ms\" }"),
-    (&["--jitter", "2ms,normal"], "{ jitter = { spread = \"2ms\", distribution = \"normal\" } }"),
+    (&["--jitter", "2ms"], "[[path.down]]\njitter = \"2ms\""),
+    (
+        &["--jitter", "2ms,normal"],
+        "[path.down.jitter]\nspread = \"2ms\"\ndistribution = \"normal\"",
+    ),
     (
         &["--jitter", "2ms,pareto,25%"],
-        "{ jitter = { spread = \"2ms\", distribution = \"pareto\", correlation = \"25%\" } }",
+        "spread = \"2ms\"\ndistribution = \"pareto\"\ncorrelation = \"25%\"",
     ),
     (&["--reorder", "1%,3ms"], "reordering"),
     (&["--up-rate", "500kbit"], "rate = \"500kbit\""),
     (&["--up-trace", "wifi"], "trace = \"wifi\""),
     (&["--up-rate", "500kbit", "--up-buffer", "3pkts"], "buffer = \"3pkts\""),
-    (&["--up-loss", "20%"], "{ loss = \"20%\" }"),
+    (&["--up-loss", "20%"], "[[path.up]]\nloss = \"20%\""),
 ];
 
 #[test]

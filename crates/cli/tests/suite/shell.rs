@@ -30,6 +30,7 @@ fn the_script_of_each_shell_has_every_subcommand() {
         for name in subcommands() {
             assert!(script.contains(&name), "{shell}: no {name}");
         }
+        assert!(!script.contains("backend"), "{shell}: a former option");
     }
 }
 

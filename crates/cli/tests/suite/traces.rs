@@ -127,8 +127,10 @@ fn a_path_is_said_on_the_command_line() {
     let toml = said["scenarios"][0]["toml"].as_str().expect("a text");
     for line in [
         "trace = \"plain.csv\"",
-        "down = [{ jitter = \"2ms\" }, { reordering = { chance = \"1%\", delay = \"3ms\" } }]",
-        "up = [{ loss = \"1%\" }, { bottleneck = { trace = \"bus.log\", buffer = \"20pkts\" } }]",
+        "[[path.down]]\njitter = \"2ms\"",
+        "[path.down.reordering]\nchance = \"1%\"\ndelay = \"3ms\"",
+        "[[path.up]]\nloss = \"1%\"",
+        "[path.up.bottleneck]\ntrace = \"bus.log\"\nbuffer = \"20pkts\"",
     ] {
         assert!(toml.contains(line), "{line}: {toml}");
     }

@@ -1,10 +1,11 @@
-//! A path from options on the command line, the same in both directions: the text that a file of it
-//! would have.
+//! A path from options on the command line, the same in both directions: the tables that a file of
+//! it would have.
 
 use std::path::Path;
 
-use fullpipe_report::plan::{PathExtras, Plan, TraceText};
+use fullpipe_report::plan::{PathExtras, Plan, table, trace_value};
 use fullpipe_scenario::{Edition, FileError};
+use toml::{Table, Value};
 
 /// A path. Quantities are written as in a file.
 #[derive(Clone, PartialEq, Debug)]
@@ -53,59 +54,47 @@ impl PathOptions {
         format!("{rate}{rtt}{buffer}{loss}{extras}").replace(['"', '\\'], "'")
     }
 
-    /// The text of a scenario file.
-    pub fn to_toml(&self) -> String {
-        format!(
-            "name = \"{}\"\nseed = {}\ncc = \"bbr3\" # of a simulation: a program has its own\n\n{}",
-            self.name(),
-            self.seed,
-            self.path_toml()
-        )
+    /// The scenario file. The algorithm is that of a simulation: a program has its own.
+    pub fn document(&self) -> Table {
+        let own = table([
+            ("name", Some(self.name().into())),
+            ("seed", Some((self.seed as i64).into())),
+            ("cc", Some("bbr3".into())),
+        ]);
+        own.into_iter().chain(self.network_tables()).collect()
     }
 
     /// The table of the path in it.
-    pub fn path_toml(&self) -> String {
-        let Self { rate, rtt, buffer, extras, .. } = self;
-        let text = |value: &Option<String>| value.as_ref().map(|text| format!("\"{text}\""));
-        let line = |name: &str, value: Option<String>| {
-            value.map_or(String::new(), |value| format!("{name} = {value}\n"))
+    pub fn network_tables(&self) -> Table {
+        let Self { rate, rtt, buffer, loss, extras, .. } = self;
+        let text = |text: &Option<String>| text.clone().map(Value::from);
+        let down = extras.elements();
+        let mut up = down.clone();
+        let up_loss = extras.up_loss.as_ref().or(loss.as_ref());
+        up.extend(up_loss.map(|loss| table([("loss", Some(loss.clone().into()))]).into()));
+        let up_trace = match (&extras.up_rate, &extras.up_trace) {
+            (None, None) => extras.trace.as_ref().filter(|t| t.has.rate).map(|t| &t.rate_alone),
+            (_, own) => own.as_ref().map(|own| &own.field),
         };
-        let trace = |text: &Option<TraceText>| text.as_ref().map(|trace| trace.toml.clone());
-        let queue = extras.queue_toml();
-        let down = line("down", list(&extras.elements()));
-        let up_loss = extras.up_loss.as_ref().or(self.loss.as_ref());
-        let mut up = extras.elements();
-        up.extend(up_loss.map(|loss| format!("{{ loss = \"{loss}\" }}")));
-        let up_trace = match (&extras.up_rate, trace(&extras.up_trace)) {
-            (None, None) => {
-                extras.trace.as_ref().filter(|t| t.has.rate).map(|t| t.rate_alone.clone())
-            }
-            (_, own) => own,
-        };
-        let up_rate = match &up_trace {
-            Some(_) => extras.up_rate.clone(),
-            None => extras.up_rate.clone().or(rate.clone()),
-        };
-        let up_buffer = extras.up_buffer.as_ref().unwrap_or(buffer);
-        let fields = [
-            up_rate.map(|rate| format!("rate = \"{rate}\"")),
-            up_trace.map(|trace| format!("trace = {trace}")),
-            Some(format!("buffer = \"{up_buffer}\"")),
-            queue.as_ref().map(|queue| format!("queue = {queue}")),
-        ];
-        let fields: Vec<String> = fields.into_iter().flatten().collect();
-        up.push(format!("{{ bottleneck = {{ {} }} }}", fields.join(", ")));
-        let path = [
-            line("rate", text(rate)),
-            line("trace", trace(&extras.trace)),
-            line("rtt", text(rtt)),
-            line("buffer", text(&Some(buffer.clone()))),
-            line("queue", queue),
-            line("loss", text(&self.loss)),
-            down,
-            line("up", list(&up)),
-        ];
-        format!("[path]\n{}", path.concat())
+        let common = rate.as_ref().filter(|_| up_trace.is_none());
+        let wire = table([
+            ("rate", text(&extras.up_rate.as_ref().or(common).cloned())),
+            ("trace", up_trace.and_then(trace_value)),
+            ("buffer", Some(extras.up_buffer.as_ref().unwrap_or(buffer).clone().into())),
+            ("queue", extras.queue.clone()),
+        ]);
+        up.push(table([("bottleneck", Some(wire.into()))]).into());
+        let path = table([
+            ("rate", text(rate)),
+            ("trace", extras.trace.as_ref().and_then(|trace| trace_value(&trace.field))),
+            ("rtt", text(rtt)),
+            ("buffer", Some(buffer.clone().into())),
+            ("queue", extras.queue.clone()),
+            ("loss", text(loss)),
+            ("down", (!down.is_empty()).then_some(down.into())),
+            ("up", Some(up.into())),
+        ]);
+        table([("path", Some(path.into()))])
     }
 
     /// The plan, which is that of a file with this text.
@@ -118,12 +107,13 @@ impl PathOptions {
             let option = self.extras.option_of(&error.field).or(all.map(|all| all.1));
             format!("{}: {}", option.unwrap_or(&error.field), error.message)
         };
-        Plan::parse(&self.to_toml(), "options", "link", Path::new(""), Edition::default())
-            .map_err(of_option)
+        Plan::parse(
+            &self.document().to_string(),
+            "options",
+            "link",
+            Path::new(""),
+            Edition::default(),
+        )
+        .map_err(of_option)
     }
-}
-
-/// A list in TOML; nothing where it is empty.
-fn list(items: &[String]) -> Option<String> {
-    (!items.is_empty()).then(|| format!("[{}]", items.join(", ")))
 }

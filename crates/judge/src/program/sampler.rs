@@ -197,13 +197,12 @@ mod tests {
             seed: 1,
             extras: fullpipe_report::plan::PathExtras::default(),
         };
-        let text = options.to_toml().replacen(
-            "rtt =",
-            "steps = { every = \"1s\", list = [{ at = \"500ms\", rate = \"2mbit\" }] }\nrtt =",
-            1,
-        );
+        let steps = "{ every = \"1s\", list = [{ at = \"500ms\", rate = \"2mbit\" }] }";
+        let mut document = options.document();
+        let path = document["path"].as_table_mut().expect("a table");
+        path.insert("steps".to_owned(), steps.parse().expect("a table"));
         let plan = fullpipe_report::plan::Plan::parse(
-            &text,
+            &document.to_string(),
             "x",
             "x",
             std::path::Path::new(""),

@@ -320,11 +320,21 @@ fn left_out(feature: &Feature) -> Option<NotBuilt> {
     all.find(|(_, optional)| *optional == part).and_then(|_| part.check().err())
 }
 
+impl NoBackend {
+    /// The field of a file, and the option, that names what there is not.
+    pub const fn field(&self) -> &'static str {
+        match self {
+            Self::Clock { .. } => "clock",
+            Self::Stack(_) | Self::NotBuilt(_) => "stack",
+        }
+    }
+}
+
 /// A choice that no backend of this build is.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoBackend {
     /// The stack has the other clock alone.
-    #[error("stack {stack} has no {clock} clock; leave --clock out, or write --clock {has}")]
+    #[error("stack {stack} has no {clock} clock; write {has}, or leave the clock out")]
     Clock {
         /// The stack.
         stack: Stack,

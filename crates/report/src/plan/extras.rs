@@ -1,66 +1,72 @@
-//! Elements of a path that options on the command line may add, as the text of a scenario file.
+//! Elements of a path that options on the command line may add, as a scenario file has them.
 
 use std::str::FromStr;
-use std::sync::Arc;
 
-use fullpipe_scenario::trace::{Trace, TraceFileError};
-use fullpipe_scenario::{Described, TracedColumns, describe_trace, quoted, read_trace};
+use fullpipe_scenario::TracedColumns;
+use fullpipe_scenario::document::TraceField;
+use fullpipe_scenario::trace::TraceFileError;
+use toml::{Table, Value};
 
 /// A trace as an option has it: a file's name, or the table that a scenario file has.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TraceText {
-    /// The value of the field `trace`.
-    pub toml: String,
+pub struct TraceOption {
+    /// The field `trace`.
+    pub field: TraceField,
     /// The same, of which nothing but the rate is read.
-    pub rate_alone: String,
+    pub rate_alone: TraceField,
     /// The file's name without its folder, for the name of a path.
     pub name: String,
     /// The quantities that the file has over time.
     pub has: TracedColumns,
 }
 
-impl FromStr for TraceText {
+impl FromStr for TraceOption {
     type Err = TraceFileError;
 
     /// Reads the file as well, so that an option with a file that is no trace is an error.
     fn from_str(text: &str) -> Result<Self, TraceFileError> {
-        let is_table = text.trim_start().starts_with('{');
-        let toml = if is_table { text.trim().to_owned() } else { quoted(text) };
-        let Described { file, has, rate_alone } = describe_trace(&toml)?;
-        let name = file.rsplit('/').next().unwrap_or(&file);
-        Ok(Self { toml, rate_alone, name: name.escape_debug().collect(), has })
+        let field: TraceField = text.parse()?;
+        let trace = field.read()?;
+        let name = field.file.rsplit('/').next().unwrap_or(&field.file);
+        Ok(Self {
+            rate_alone: field.rate_alone(&trace),
+            name: name.escape_debug().collect(),
+            has: TracedColumns::of(&trace),
+            field,
+        })
     }
 }
 
-impl TraceText {
-    /// Content of the file.
-    ///
-    /// # Errors
-    /// It is no trace any more.
-    pub fn read(&self) -> Result<Arc<Trace>, TraceFileError> {
-        read_trace(&self.toml)
-    }
+/// The fields of a table that are there.
+pub fn table<const N: usize>(fields: [(&str, Option<Value>); N]) -> Table {
+    let there = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    there.collect()
+}
+
+/// A trace as the value of its field.
+pub fn trace_value(field: &TraceField) -> Option<Value> {
+    Value::try_from(field).ok()
 }
 
 /// Elements beside the rate, round-trip time, buffer and loss. Quantities are written as in a file.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct PathExtras {
     /// The rate over time, and what else the file has.
-    pub trace: Option<TraceText>,
+    pub trace: Option<TraceOption>,
     /// The queue's discipline: its name, or its table with parameters.
-    pub queue: Option<String>,
+    pub queue: Option<Value>,
     /// A model of losses: an element of `down` as a file has it.
-    pub loss_model: Option<String>,
+    pub loss_model: Option<Value>,
     /// The table of `policer`.
-    pub policer: Option<String>,
+    pub policer: Option<Value>,
     /// Each packet is delayed by chance: the value of `jitter`.
-    pub jitter: Option<String>,
+    pub jitter: Option<Value>,
     /// Packets that are held back, so that others overtake them: the table of `reordering`.
-    pub reorder: Option<String>,
+    pub reorder: Option<Value>,
     /// Rate of the way back.
     pub up_rate: Option<String>,
     /// Rate of the way back over time.
-    pub up_trace: Option<TraceText>,
+    pub up_trace: Option<TraceOption>,
     /// Buffer in front of the way back's rate.
     pub up_buffer: Option<String>,
     /// Random loss of the way back.
@@ -84,10 +90,10 @@ impl PathExtras {
         let loss = self.up_loss.as_ref().filter(|loss| loss.as_str() != "0%");
         let parts = [
             self.trace.as_ref().map(|trace| trace.name.clone()),
-            self.queue.as_ref().map(|queue| bare(queue)),
+            self.queue.as_ref().map(discipline),
             self.loss_model.as_ref().map(|_| "bursts of loss".to_owned()),
             self.policer.as_ref().map(|_| "policer".to_owned()),
-            self.jitter.as_ref().map(|jitter| jitter_name(jitter)),
+            self.jitter.as_ref().map(|jitter| format!("jitter {}", words(jitter))),
             self.reorder.as_ref().map(|_| "reordering".to_owned()),
             up.or(self.up_rate.clone()).map(|rate| format!("up {rate}")),
             loss.map(|loss| format!("up {loss}")),
@@ -96,12 +102,17 @@ impl PathExtras {
     }
 
     /// The elements in front of a direction's bottleneck: `{ jitter = "2ms" }`.
-    pub fn elements(&self) -> Vec<String> {
-        let jitter = self.jitter.as_ref().map(|jitter| format!("{{ jitter = {jitter} }}"));
-        let reorder = self.reorder.as_ref().map(|table| format!("{{ reordering = {table} }}"));
-        let policer = self.policer.as_ref().map(|table| format!("{{ policer = {table} }}"));
-        let loss = self.loss_model.clone();
-        [loss, policer, jitter, reorder].into_iter().flatten().collect()
+    pub fn elements(&self) -> Vec<Value> {
+        let element = |name, value: &Option<Value>| {
+            value.is_some().then(|| table([(name, value.clone())]).into())
+        };
+        let all = [
+            self.loss_model.clone(),
+            element("policer", &self.policer),
+            element("jitter", &self.jitter),
+            element("reordering", &self.reorder),
+        ];
+        all.into_iter().flatten().collect()
     }
 
     /// The option of a field of an element: of `path.down[1]` that of the second one that is there.
@@ -126,42 +137,38 @@ impl PathExtras {
         there.nth(number.parse().ok()?).map(|(option, _)| option)
     }
 
-    /// The queue's discipline as a value in TOML.
-    pub fn queue_toml(&self) -> Option<String> {
-        let queue = self.queue.as_ref()?;
-        Some(if queue.trim_start().starts_with('{') { queue.clone() } else { quoted(queue) })
-    }
-
     /// The way back's elements, where the options say any.
     ///
     /// # Errors
     /// A buffer without a rate.
-    pub fn up(&self) -> Result<Vec<String>, String> {
-        let mut up: Vec<String> =
-            self.up_loss.iter().map(|loss| format!("{{ loss = \"{loss}\" }}")).collect();
-        let rate = self.up_rate.as_ref().map(|rate| format!("rate = \"{rate}\""));
-        let trace = self.up_trace.as_ref().map(|trace| format!("trace = {}", trace.toml));
-        let buffer = self.up_buffer.as_ref().map(|buffer| format!("buffer = \"{buffer}\""));
-        if buffer.is_some() && rate.is_none() && trace.is_none() {
+    pub fn up(&self) -> Result<Vec<Value>, String> {
+        let text = |text: &Option<String>| text.clone().map(Value::from);
+        let loss = self.up_loss.as_ref().map(|_| table([("loss", text(&self.up_loss))]));
+        let wire = table([
+            ("rate", text(&self.up_rate)),
+            ("trace", self.up_trace.as_ref().and_then(|trace| trace_value(&trace.field))),
+            ("buffer", text(&self.up_buffer)),
+        ]);
+        if wire.contains_key("buffer") && wire.len() == 1 {
             return Err("--up-buffer: there is no rate that would need it; write --up-rate or --up-trace too".to_owned());
         }
-        let fields: Vec<String> = [rate, trace, buffer].into_iter().flatten().collect();
-        if !fields.is_empty() {
-            up.push(format!("{{ bottleneck = {{ {} }} }}", fields.join(", ")));
-        }
-        Ok(up)
+        let bottleneck = (!wire.is_empty()).then(|| table([("bottleneck", Some(wire.into()))]));
+        Ok(loss.into_iter().chain(bottleneck).map(Value::from).collect())
     }
 }
 
-/// A jitter with the values of its table.
-fn jitter_name(jitter: &str) -> String {
-    let values = jitter.split('"').skip(1).step_by(2).collect::<Vec<_>>();
-    format!("jitter {}", values.join(" "))
+/// The texts of a value, and of the values of its table.
+fn words(value: &Value) -> String {
+    match value {
+        Value::Table(table) => table.values().map(words).collect::<Vec<_>>().join(" "),
+        value => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+    }
 }
 
 /// A discipline's name, of its table too.
-fn bare(queue: &str) -> String {
-    queue.trim_start_matches(['{', ' ']).split([' ', '=']).next().unwrap_or_default().to_owned()
+fn discipline(queue: &Value) -> String {
+    let name = queue.as_table().and_then(|table| table.keys().next().cloned());
+    name.unwrap_or_else(|| words(queue))
 }
 
 #[cfg(test)]
@@ -169,16 +176,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_between_quotes_is_what_it_was() {
-        for text in ["a.csv", "a \"b\" \\ c", "tab\tand\u{1b}[31m", "ünïcode"] {
-            let table: toml::Table = format!("x = {}", quoted(text)).parse().expect("TOML");
-            assert_eq!(table["x"].as_str(), Some(text));
-        }
-    }
-
-    #[test]
     fn a_disciplines_name_is_that_of_its_table() {
-        assert_eq!(bare("codel"), "codel");
-        assert_eq!(bare("{ fq_codel = { queues = 16 } }"), "fq_codel");
+        let name = |text: &str| discipline(&text.parse().expect("TOML"));
+        assert_eq!(name("\"codel\""), "codel");
+        assert_eq!(name("{ fq_codel = { queues = 16 } }"), "fq_codel");
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use fullpipe_scenario::{Edition, FileError, Grid, Over, ScenarioFile, Wrong, locate};
 
-pub use extras::{PathExtras, TraceText};
+pub use extras::{PathExtras, TraceOption, table, trace_value};
 pub use network::NetworkText;
 pub use options::Options;
 

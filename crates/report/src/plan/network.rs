@@ -11,8 +11,8 @@ use super::Plan;
 pub struct NetworkText {
     /// The scenario's name.
     pub name: String,
-    /// These tables as TOML.
-    pub tables: String,
+    /// These tables.
+    pub tables: toml::Table,
     /// Folder in which its traces are looked for.
     pub dir: PathBuf,
     /// Seeds of everything random: one, or those of the file's list.
@@ -64,13 +64,14 @@ impl NetworkText {
         let duration = all.get("duration").and_then(toml::Value::as_str);
         Ok(Self {
             name: plan.name,
-            tables: toml::to_string(&tables).unwrap_or_default(),
+            tables,
             dir: dir.to_owned(),
             seeds,
             duration: duration.filter(|text| *text != "until_done").map(str::to_owned),
             over: plan.over,
         })
     }
+
     /// The seed, where there is one.
     ///
     /// # Errors

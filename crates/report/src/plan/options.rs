@@ -1,12 +1,13 @@
-//! A scenario from options on the command line: the text that a file of it would have.
+//! A scenario from options on the command line: the tables that a file of it would have.
 
-use std::fmt::Write;
 use std::path::Path;
 
 use fullpipe_cc::Algorithm;
 use fullpipe_scenario::{Cc, Edition, FileError, Over};
 
-use super::{NetworkText, PathExtras, Plan};
+use toml::{Table, Value};
+
+use super::{NetworkText, PathExtras, Plan, table, trace_value};
 
 /// Algorithms one after the other on one path. Quantities are written as in a file.
 #[derive(Clone, PartialEq, Debug)]
@@ -14,7 +15,7 @@ pub struct Options {
     /// The algorithms, each run alone on a path of its own.
     pub cc: Vec<Cc>,
     /// Programs beside them: name, and the table of its commands as a file has it.
-    pub programs: Vec<(String, String)>,
+    pub programs: Vec<(String, Value)>,
     /// Rate of the bottleneck, IP and UDP headers included; none where a trace has it.
     pub rate: Option<String>,
     /// Round-trip propagation delay; none where a trace has it.
@@ -108,78 +109,69 @@ impl Options {
     }
 
     /// The tables of the path.
-    pub fn path_toml(&self) -> String {
+    pub fn network_tables(&self) -> Table {
         if let Some(network) = &self.network {
             return network.tables.clone();
         }
-        let line = |name: &str, value: &Option<String>| {
-            value.as_ref().map_or(String::new(), |value| format!("{name} = {value}\n"))
-        };
-        let text = |value: &Option<String>| value.as_ref().map(|text| format!("\"{text}\""));
-        let list =
-            |items: Vec<String>| (!items.is_empty()).then(|| format!("[{}]", items.join(", ")));
-        let (rate, rtt) = (line("rate", &text(&self.rate)), line("rtt", &text(&self.rtt)));
+        let text = |text: &Option<String>| text.clone().map(Value::from);
+        let list = |items: Vec<Value>| (!items.is_empty()).then_some(items.into());
         let extras = &self.extras;
         let has_loss = extras.trace.as_ref().is_some_and(|trace| trace.has.loss);
         // The loss of none is not said beside that of a trace.
-        let loss = match self.loss.as_str() {
-            "0%" if has_loss => String::new(),
-            loss => format!("loss = \"{loss}\"\n"),
-        };
-        let more = [
-            line("trace", &extras.trace.as_ref().map(|trace| trace.toml.clone())),
-            line("queue", &extras.queue_toml()),
-            line("down", &list(extras.elements())),
-            line("up", &list(extras.up().unwrap_or_default())),
-        ];
-        format!("[path]\n{rate}{rtt}buffer = \"{}\"\n{loss}{}", self.buffer, more.concat())
+        let loss = (!has_loss || self.loss != "0%").then(|| self.loss.clone().into());
+        let path = table([
+            ("rate", text(&self.rate)),
+            ("rtt", text(&self.rtt)),
+            ("buffer", Some(self.buffer.clone().into())),
+            ("loss", loss),
+            ("trace", extras.trace.as_ref().and_then(|trace| trace_value(&trace.field))),
+            ("queue", extras.queue.clone()),
+            ("down", list(extras.elements())),
+            ("up", list(extras.up().unwrap_or_default())),
+        ]);
+        table([("path", Some(path.into()))])
     }
 
-    /// The text of a scenario file.
-    pub fn to_toml(&self) -> String {
-        let programs = self.programs.iter().map(|(name, _)| format!("\"program:{name}\""));
-        let quoted = self.cc.iter().map(|cc| format!("\"{cc}\"")).chain(programs);
-        let quoted: Vec<_> = quoted.collect();
-        // One value is no axis of a grid.
-        let cc = match quoted.as_slice() {
-            [one] => one.clone(),
-            all => format!("[{}]", all.join(", ")),
-        };
-        let name = if self.paths.is_empty() { self.name() } else { "compare".to_owned() };
-        let duration = match self.bytes {
-            Some(_) => "until_done",
-            None => &self.duration,
-        };
+    /// The scenario file.
+    pub fn document(&self) -> Table {
+        let programs = self.programs.iter().map(|(name, _)| format!("program:{name}"));
+        let cc = self.cc.iter().map(Cc::to_string).chain(programs).map(Value::from);
         // The seeds of a file are an axis of its paths.
-        let seed = match self.network.as_ref().map(|network| network.seeds.as_slice()) {
-            Some(seeds) if seeds.len() > 1 => format!("{seeds:?}"),
-            _ => self.seed.to_string(),
+        let seeds = match self.network.as_ref().map(|network| network.seeds.as_slice()) {
+            Some(seeds) if seeds.len() > 1 => seeds,
+            _ => &[self.seed],
         };
-        let mut text = format!(
-            "name = \"{name}\"\n{}cc = {cc}\nduration = \"{duration}\"\nseed = {seed}\n\n{}\n[[flow]]\ncount = {}\nevery = \"{}\"\n",
-            self.over.fields(),
-            self.path_toml(),
-            self.flows,
-            self.stagger
-        );
-        // Text is written to text without fail.
-        if let Some(bytes) = &self.bytes {
-            let _ = writeln!(text, "app = {{ bytes = \"{bytes}\" }}");
+        let flow = table([
+            ("count", Some((self.flows as i64).into())),
+            ("every", Some(self.stagger.clone().into())),
+            ("app", self.bytes.clone().map(|bytes| table([("bytes", Some(bytes.into()))]).into())),
+        ]);
+        let variants = self.paths.iter().map(|(buffer, loss)| {
+            let (buffer_value, loss_value) = (buffer.clone().into(), loss.clone().into());
+            let path = table([("buffer", Some(buffer_value)), ("loss", Some(loss_value))]);
+            table([
+                ("name", Some(self.path_name(buffer, loss).into())),
+                ("path", Some(path.into())),
+            ])
+        });
+        let name = if self.paths.is_empty() { self.name() } else { "compare".to_owned() };
+        let duration = if self.bytes.is_some() { "until_done" } else { &self.duration };
+        let programs: Table = self.programs.iter().cloned().collect();
+        let own = table([
+            ("name", Some(name.into())),
+            ("cc", Some(one_or_list(cc))),
+            ("duration", Some(duration.into())),
+            ("seed", Some(one_or_list(seeds.iter().map(|seed| (*seed as i64).into())))),
+            ("flow", Some(vec![flow].into())),
+            ("program", (!programs.is_empty()).then_some(programs.into())),
+        ]);
+        let over = self.over.fields();
+        let over = over.into_iter().map(|(field, name)| (field.to_owned(), name.into()));
+        let mut all: Table = own.into_iter().chain(over).chain(self.network_tables()).collect();
+        if !self.paths.is_empty() {
+            all.insert("variant".to_owned(), variants.collect::<Vec<_>>().into());
         }
-        if !self.programs.is_empty() {
-            text.push_str("\n[program]\n");
-        }
-        for (name, table) in &self.programs {
-            let _ = writeln!(text, "{name} = {table}");
-        }
-        for (buffer, loss) in &self.paths {
-            let name = self.path_name(buffer, loss);
-            let _ = write!(
-                text,
-                "\n[[variant]]\nname = \"{name}\"\npath = {{ buffer = \"{buffer}\", loss = \"{loss}\" }}\n"
-            );
-        }
-        text
+        all
     }
 
     /// The plan, which is that of a file with this text.
@@ -190,7 +182,7 @@ impl Options {
         self.extras.up()?;
         let edition = Edition { over: self.over, ..Edition::default() };
         let dir = self.network.as_ref().map_or(Path::new(""), |network| &network.dir);
-        let plan = Plan::parse(&self.to_toml(), "options", "compare", dir, edition);
+        let plan = Plan::parse(&self.document().to_string(), "options", "compare", dir, edition);
         plan.map_err(|error| match self.extras.option_of(&error.field) {
             Some(option) => format!("{option}: {}", error.message),
             None => Self::of_option(error),
@@ -205,6 +197,12 @@ impl Options {
         });
         format!("{}: {}", option.unwrap_or(&error.field), error.message)
     }
+}
+
+/// One value, which is no axis of a grid, or a list of them.
+fn one_or_list(values: impl Iterator<Item = Value>) -> Value {
+    let mut all: Vec<Value> = values.collect();
+    if all.len() == 1 { all.remove(0) } else { all.into() }
 }
 
 /// True if it is this field, or one in it.

@@ -165,18 +165,17 @@ fn options_say_the_whole_path() {
     let dir = folder(&[("t.csv", TABLE)]);
     let file = dir.path().join("t.csv");
     let trace = || file.to_str().expect("UTF-8").parse().expect("a trace");
+    let value = |text: &str| Some(text.parse().expect("a value"));
     let options = Options {
         rate: None,
         rtt: None,
         extras: PathExtras {
             trace: Some(trace()),
-            queue: Some("{ codel = { target = \"9ms\" } }".to_owned()),
-            loss_model: Some(
-                "{ gilbert_elliott = { to_bad = \"1%\", to_good = \"50%\" } }".to_owned(),
-            ),
-            policer: Some("{ rate = \"9mbit\", bucket = \"90kB\" }".to_owned()),
-            jitter: Some("\"2ms\"".to_owned()),
-            reorder: Some("{ every = 9, delay = \"3ms\" }".to_owned()),
+            queue: value("{ codel = { target = \"9ms\" } }"),
+            loss_model: value("{ gilbert_elliott = { to_bad = \"1%\", to_good = \"50%\" } }"),
+            policer: value("{ rate = \"9mbit\", bucket = \"90kB\" }"),
+            jitter: value("\"2ms\""),
+            reorder: value("{ every = 9, delay = \"3ms\" }"),
             up_rate: Some("1mbit".to_owned()),
             up_trace: None,
             up_buffer: Some("20pkts".to_owned()),

@@ -25,7 +25,9 @@ impl Role {
 }
 
 /// Unit of a time.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Deserialize, serde::Serialize,
+)]
 pub enum TimeUnit {
     /// Seconds.
     #[serde(rename = "s")]

@@ -39,7 +39,18 @@ pub(crate) fn wrong<T>(why: impl Into<String>) -> Result<T, TraceFileError> {
 }
 
 /// The rule for values between two rows.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, serde::Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Debug,
+    Default,
+    serde::Deserialize,
+    serde::Serialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Interpolation {
     /// A row holds until the next one.

@@ -10,6 +10,7 @@ mod events;
 mod idle;
 mod limits;
 mod marks;
+mod plain_draft;
 mod properties;
 mod resume;
 mod resume_ends;

@@ -6,33 +6,49 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use fullpipe_cc::{Amendments, DraftRules};
+use fullpipe_conformance::suites::{Changes, Suite};
 use fullpipe_conformance::{CASES, Case, CaseResult, Stack, Subject, Undecided};
+use fullpipe_scenario::{Cc, Edition, Over, Stack as OverStack};
 use serde::Serialize;
 
+use crate::experiment::Work;
 use crate::failure::Failure;
 use crate::heartbeat::PATIENCE;
 use crate::interrupt::Interrupt;
+use crate::suites;
 use crate::{print, say};
 
-/// Check BBRv3 against the test cases of its draft
+/// Check an algorithm against the test cases of its draft, or the conditions of others
 ///
 /// Runs the 22 cases of "BBR Example Test Cases" (draft-ietf-ccwg-bbr) with the real controller in
 /// the simulator, from 64 kbit/s to 10 Gbit/s and half a millisecond to a second, and says for each
 /// what was seen. All cores work on it. A case that a rule of bbr3x or bbr-swift changes must fail with
 /// it and pass without it.
+///
+/// With --suite the conditions of another source are checked, which are scenario files with
+/// expectations in this program: quiche-bbr3 (Google QUICHE's simulator tests), c4 (the C4 project's
+/// tests, for bbr3x), linux-v3 (what a running Linux with BBRv3 did, for bbr3-linux) or reports
+/// (public reports of faults).
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The cases to run, by number or name, like 1 or startup_ends_on_a_plateau [default: all]
-    #[arg(value_name = "CASE", value_parser = find)]
-    cases: Vec<&'static Case>,
+    /// The cases to run, by number or name, like 1 or startup_ends_on_a_plateau; of another suite
+    /// its files, like transfer [default: all]
+    #[arg(value_name = "CASE")]
+    cases: Vec<String>,
+    /// The suite: draft, quiche-bbr3, c4, linux-v3 or reports
+    #[arg(long, value_name = "NAME", default_value = "draft")]
+    suite: String,
     /// The algorithm: bbr3; bbr3x with its amendments; bbr-swift with a target of 4.29 s;
-    /// noq:bbr3, noq's own, over noq; quinn:bbr, quinn's own of version 1, over quinn
-    #[arg(long, value_name = "NAME", default_value = "bbr3", value_parser = subject)]
-    cc: Subject,
-    /// The stack that carries it, under a virtual clock: sim, noq or quinn
-    #[arg(long, short = 's', value_name = "STACK", default_value = "sim", value_parser = stack)]
-    stack: Stack,
+    /// noq:bbr3, noq's own, over noq; quinn:bbr, quinn's own of version 1, over quinn; of another
+    /// suite any, in place of its own [default: bbr3, or the suite's]
+    #[arg(long, value_name = "NAME")]
+    cc: Option<String>,
+    /// The stack that carries it, under a virtual clock: sim, noq, quinn, or, of another suite, tcp
+    #[arg(long, short = 's', value_name = "STACK", default_value = "sim")]
+    stack: OverStack,
+    #[command(flatten)]
+    work: Work,
     /// Print one JSON object and nothing else
     #[arg(long)]
     json: bool,
@@ -46,6 +62,9 @@ Examples:
   fullpipe conformance --cc bbr-swift
   fullpipe conformance --stack noq
   fullpipe conformance --stack noq --cc noq:bbr3
+  fullpipe conformance --suite quiche-bbr3
+  fullpipe conformance --suite quiche-bbr3 transfer --cc bbr3x --stack noq
+  fullpipe conformance --suite linux-v3 --json
   fullpipe conformance --json";
 
 #[derive(Serialize)]
@@ -82,19 +101,40 @@ fn subject(name: &str) -> Result<Subject, String> {
     }
 }
 
-fn stack(name: &str) -> Result<Stack, String> {
-    match name {
-        "sim" => Ok(Stack::Sim),
-        "noq" => Ok(Stack::Noq),
+fn stack(stack: OverStack) -> Result<Stack, String> {
+    match stack {
+        OverStack::Sim => Ok(Stack::Sim),
+        OverStack::Noq => Ok(Stack::Noq),
         #[cfg(feature = "quinn")]
-        "quinn" => Ok(Stack::Quinn),
-        _ => Err("the cases run over sim, noq and (with the feature quinn) quinn".to_owned()),
+        OverStack::Quinn => Ok(Stack::Quinn),
+        _ => {
+            Err("the draft's cases run over sim, noq and (with the feature quinn) quinn".to_owned())
+        }
     }
 }
 
+/// A suite that is not the draft's.
+fn run_suite(args: &Args, suite: &'static Suite) -> Result<(), Failure> {
+    let cc = args.cc.as_ref().map(|name| name.parse::<Cc>()).transpose();
+    let cc = cc.map_err(|why| Failure::bad_input(format!("--cc: {why}")))?;
+    let edition = Edition { over: Over::of(args.stack), ..Edition::default() };
+    suites::run(suite, &args.cases, &Changes { cc, edition }, (args.work, args.json))
+}
+
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    if !args.cc.runs_over(args.stack) {
-        return Err(Failure::bad_input(match args.cc {
+    let of_option =
+        |option: &'static str| move |why: String| Failure::bad_input(format!("{option}: {why}"));
+    if let Some(suite) = suites::find(&args.suite).map_err(of_option("--suite"))? {
+        return run_suite(args, suite);
+    }
+    let cc = subject(args.cc.as_deref().unwrap_or("bbr3")).map_err(of_option("--cc"))?;
+    let stack = stack(args.stack).map_err(of_option("--stack"))?;
+    let cases = args.cases.iter().map(|name| {
+        find(name).map_err(|why| Failure::bad_input(format!("'{}': {why}", name.escape_debug())))
+    });
+    let cases = cases.collect::<Result<Vec<&Case>, _>>()?;
+    if !cc.runs_over(stack) {
+        return Err(Failure::bad_input(match cc {
             Subject::NoqBbr3 => "noq:bbr3 is in noq alone: write --stack noq",
             #[cfg(feature = "quinn")]
             Subject::QuinnBbr => "quinn:bbr is in quinn alone: write --stack quinn",
@@ -103,11 +143,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             }
         }));
     }
-    let cases: Vec<&Case> =
-        if args.cases.is_empty() { CASES.iter().collect() } else { args.cases.clone() };
+    let cases = if cases.is_empty() { CASES.iter().collect() } else { cases };
     let stop = Interrupt::install()?.flag();
     let mut written = Ok(());
-    let results = run_all(&cases, (args.cc, args.stack), &stop, |result| {
+    let results = run_all(&cases, (cc, stack), &stop, |result| {
         if !args.json && written.is_ok() {
             written = print(&line(result));
         }
@@ -122,7 +161,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let object = Results { cases: results, interrupted };
         print(&format!("{}\n", serde_json::to_string(&object).map_err(Failure::run)?))?;
     } else {
-        let by = match args.cc {
+        let by = match cc {
             Subject::BbrSwift(_) => "changed by its rules",
             _ => "changed by amendments",
         };

@@ -244,21 +244,26 @@ pub(crate) fn perform(
 
 /// Number of runs that failed.
 #[derive(Clone, Copy, Debug, Default)]
-struct Failed {
+pub(crate) struct Failed {
     all: usize,
     /// Number of them that could not have gone well.
     of_input: usize,
 }
 
 impl Failed {
-    fn add(&mut self, others: Self) {
+    pub(crate) fn add(&mut self, others: Self) {
         self.all += others.all;
         self.of_input += others.of_input;
+    }
+
+    /// True if none failed.
+    pub(crate) fn is_none(self) -> bool {
+        self.all == 0
     }
 }
 
 /// The runs of a plan, in their order; how many failed.
-fn run_plan(
+pub(crate) fn run_plan(
     experiment: &Experiment,
     options: &RunOptions<'_>,
     jobs: usize,

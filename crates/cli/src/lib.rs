@@ -35,6 +35,7 @@ mod report;
 mod run;
 mod serve;
 mod signals;
+mod suites;
 mod survey;
 mod sweep;
 mod trace;

@@ -51,7 +51,7 @@ pub(crate) struct PathArgs {
     pub(crate) policer: Option<Value>,
     /// Delay each packet by chance, in order: by anything up to a time, like 2ms, or with a
     /// distribution of netem's, like 2ms,normal (the standard deviation) or 2ms,pareto, and with a
-    /// correlation, like 2ms,25% or 2ms,normal,25%
+    /// correlation, like 2ms,25% or 2ms,normal,25%; or like a busy Wi-Fi channel, 7ms,wifi
     #[arg(long, value_name = "TIME", value_parser = parse_jitter, allow_hyphen_values = true)]
     pub(crate) jitter: Option<Value>,
     /// Hold packets back so that others overtake them: how many and for how long, like 1%,3ms or
@@ -226,7 +226,7 @@ fn parse_queue(text: &str) -> Result<Value, String> {
 /// `2ms`, `2ms,normal`, `2ms,25%` or `2ms,normal,25%` as the value of an element of a scenario
 /// file.
 fn parse_jitter(text: &str) -> Result<Value, String> {
-    let like = "write a time, as 2ms, with a distribution 2ms,normal or 2ms,pareto, and with a correlation 2ms,25% or 2ms,normal,25%";
+    let like = "write a time, as 2ms, with a distribution 2ms,normal, 2ms,pareto or 7ms,wifi, and with a correlation 2ms,25% or 2ms,normal,25%";
     let parts: Vec<&str> = text.split(',').collect();
     let (time, distribution, correlation) = match *parts.as_slice() {
         [time] => (time, None, None),
@@ -241,7 +241,7 @@ fn parse_jitter(text: &str) -> Result<Value, String> {
     let time = units::parse_duration(time).map_err(|e| format!("{e}; {like}"))?;
     let time = units::show_duration(time);
     let Some(distribution) = distribution else { return Ok(time.into()) };
-    if !["uniform", "normal", "pareto"].contains(&distribution) {
+    if !["uniform", "normal", "pareto", "wifi"].contains(&distribution) {
         let name = distribution.escape_debug();
         return Err(format!("'{name}' is no distribution; {like}"));
     }

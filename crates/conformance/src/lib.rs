@@ -16,6 +16,7 @@ mod policer;
 mod probe_bw;
 mod probe_rtt;
 mod startup;
+pub mod suites;
 mod undo;
 mod version;
 

@@ -2,7 +2,7 @@
 
 use super::{
     Figure, File, access, adaptive, aggregation, amendments, asymptotes, fairness, interop, l4s,
-    loss, media, nsperf, quiche, resume, rfc9743, smoltcp, startup, swift, wan,
+    loss, media, nsperf, resume, rfc9743, smoltcp, startup, swift, wan,
 };
 
 const PAPER: &str = "Cardwell et al., BBR: Congestion-Based Congestion Control, 2017";
@@ -25,7 +25,7 @@ macro_rules! file {
 }
 
 /// Every figure, in the order in which they are told.
-pub static FIGURES: [Figure; 30] = [
+pub static FIGURES: [Figure; 29] = [
     Figure {
         name: "fig1",
         title: "Delivery rate and RTT follow the two asymptotes",
@@ -137,13 +137,6 @@ pub static FIGURES: [Figure; 30] = [
         source: "the report on BBR in smoltcp",
         files: &[file!("smoltcp")],
         draw: smoltcp::smoltcp,
-    },
-    Figure {
-        name: "quiche",
-        title: "QUICHE's simulator tests",
-        source: "Google's QUICHE",
-        files: &[file!("quiche")],
-        draw: quiche::quiche,
     },
     Figure {
         name: "coexist",

@@ -21,7 +21,6 @@ mod loss;
 mod media;
 mod nsperf;
 pub mod page;
-mod quiche;
 mod resume;
 mod rfc9743;
 mod run;

@@ -1,4 +1,4 @@
-//! Distributions of jitter, with the shapes that Linux's netem has.
+//! Distributions of jitter: the shapes that Linux's netem has, and that of a busy Wi-Fi channel.
 
 use fullpipe_units::Duration;
 
@@ -18,6 +18,13 @@ pub enum Distribution {
     /// Pareto's with the shape 3, scaled as netem's table: `4/3 * (u^(-1/3) - 1)` spreads for a
     /// uniform `u`, cut at `4 + 2/3`. The mean is 0.634 spreads.
     Pareto,
+    /// The access to a busy Wi-Fi channel, as the C4 project's tests model it (picoquic's
+    /// `sim_link.c`). A packet waits for a Poisson number of slots of 1 ms, on average one, of which
+    /// the last is cut by up to 1 ms. Of the packets a share of (spread - 1 ms) / 84 ms waits for a
+    /// Poisson number of collisions of 7.5 ms too, on average twelve. The spread is nearly the
+    /// mean; 0.684 ms is the least, but for a spread of 0, which is no delay. It has no
+    /// correlation.
+    Wifi,
 }
 
 /// Delay by chance, which a path's own delay is the least of: 0 and more.
@@ -47,6 +54,10 @@ impl JitterConfig {
     /// The longest delay.
     pub fn most(&self) -> Duration {
         match self.distribution.table() {
+            None if self.distribution == Distribution::Wifi => {
+                let slots = SLOT.times(SLOTS.len() as u64);
+                slots + COLLISION.times(COLLISIONS.len() as u64)
+            }
             None => self.spread,
             Some(table) => scaled(self.spread, u64::from(table[CELLS]) << 16),
         }
@@ -70,6 +81,9 @@ impl Jitter {
     }
 
     pub(crate) fn draw(&mut self) -> Duration {
+        if self.config.distribution == Distribution::Wifi {
+            return wifi(self.config.spread, &mut self.dice);
+        }
         let mut number = self.dice.draw();
         if self.config.correlation > Probability::ZERO {
             number = self.config.correlation.between(number, self.last);
@@ -80,6 +94,50 @@ impl Jitter {
             Some(table) => scaled(self.config.spread, quantile(table, number)),
         }
     }
+}
+
+/// A slot of a Wi-Fi channel, and the time that a collision costs.
+const SLOT: Duration = Duration::from_millis(1);
+const COLLISION: Duration = Duration::from_micros(7500);
+
+/// The spread beyond a slot at which each packet would meet collisions.
+const EACH_COLLIDES_NS: u64 = 84_000_000;
+
+/// Probabilities of at most 0, 1 and so on, in units of 2^-63, of a Poisson number.
+static SLOTS: [u64; 24] = poisson(0.367_879_441_171_442_33, 1.0);
+static COLLISIONS: [u64; 64] = poisson(6.144_212_353_328_21e-6, 12.0);
+
+/// `none` is the probability of 0.
+const fn poisson<const N: usize>(none: f64, mean: f64) -> [u64; N] {
+    let mut table = [0; N];
+    let (mut one, mut sum, mut n) = (none, none, 0);
+    while n < N {
+        table[n] = (sum * (1_u64 << 63) as f64) as u64;
+        n += 1;
+        one *= mean / n as f64;
+        sum += one;
+    }
+    table
+}
+
+fn wifi(spread: Duration, dice: &mut RandomSource) -> Duration {
+    if spread == Duration::ZERO {
+        return Duration::ZERO;
+    }
+    let slots = waits(&SLOTS, SLOT, 1, dice);
+    let beyond = (spread - SLOT).as_nanos();
+    let collides =
+        u128::from(dice.draw()) * u128::from(EACH_COLLIDES_NS) < u128::from(beyond) << 63;
+    if collides { slots + waits(&COLLISIONS, COLLISION, 2, dice) } else { slots }
+}
+
+/// A random number of these times, of which the last is cut where there are so many.
+fn waits(table: &[u64], time: Duration, cut_from: u64, dice: &mut RandomSource) -> Duration {
+    let number = dice.draw();
+    let number = table.partition_point(|p| *p <= number) as u64;
+    let cut =
+        if number < cut_from { Duration::ZERO } else { RandomSource::share(dice.draw(), time) };
+    time.times(number) - cut
 }
 
 /// Spreads in units of 2^-32.
@@ -105,7 +163,7 @@ fn quantile(table: &Table, number: u64) -> u64 {
 impl Distribution {
     fn table(self) -> Option<&'static Table> {
         match self {
-            Self::Uniform => None,
+            Self::Uniform | Self::Wifi => None,
             Self::Normal => Some(&NORMAL),
             Self::Pareto => Some(&PARETO),
         }

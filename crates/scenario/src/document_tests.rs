@@ -90,10 +90,10 @@ fn queue() -> impl Strategy<Value = Queue> {
 }
 
 fn jitter() -> impl Strategy<Value = JitterField> {
-    let table = (1..9_u32, 0..3_usize, 0..100_u32).prop_map(|(ms, shape, r)| {
-        let shape = ["uniform", "normal", "pareto"][shape];
-        let text =
-            format!("spread = \"{ms}ms\"\ndistribution = \"{shape}\"\ncorrelation = \"{r}%\"\n");
+    let table = (1..9_u32, 0..4_usize, 0..100_u32).prop_map(|(ms, shape, r)| {
+        let shape = ["uniform", "normal", "pareto", "wifi"][shape];
+        let correlation = if shape == "wifi" { "" } else { &format!("correlation = \"{r}%\"\n") };
+        let text = format!("spread = \"{ms}ms\"\ndistribution = \"{shape}\"\n{correlation}");
         toml::from_str(&text).expect("a jitter")
     });
     prop_oneof![time().prop_map(|most| JitterField(most.0.into())), table]

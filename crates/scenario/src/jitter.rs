@@ -22,12 +22,13 @@ struct Table {
     correlation: Option<Share>,
 }
 
-#[derive(serde::Deserialize, serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Shape {
     Uniform,
     Normal,
     Pareto,
+    Wifi,
 }
 
 impl From<Shape> for Distribution {
@@ -36,6 +37,7 @@ impl From<Shape> for Distribution {
             Shape::Uniform => Self::Uniform,
             Shape::Normal => Self::Normal,
             Shape::Pareto => Self::Pareto,
+            Shape::Wifi => Self::Wifi,
         }
     }
 }
@@ -87,6 +89,10 @@ impl<'de> Deserialize<'de> for JitterField {
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<JitterField, A::Error> {
                 let table = Table::deserialize(MapAccessDeserializer::new(map))?;
+                if table.distribution == Some(Shape::Wifi) && table.correlation.is_some() {
+                    let why = "a jitter of the distribution wifi has no correlation; leave it out";
+                    return Err(A::Error::custom(why));
+                }
                 Ok(JitterField(JitterConfig {
                     spread: table.spread.0,
                     distribution: table.distribution.map_or(Distribution::Uniform, Into::into),

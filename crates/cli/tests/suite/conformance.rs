@@ -111,3 +111,47 @@ fn a_case_of_variables_that_a_version_has_not_is_not_applicable() {
     let case = &object["cases"][0];
     assert_eq!((&case["passed"], &case["undecided"]), (&false.into(), &"not_applicable".into()));
 }
+
+#[test]
+fn a_suite_is_a_table_of_its_conditions() {
+    let dir = here();
+    let said = run(fullpipe(dir.path(), &["conformance", "--suite", "quiche-bbr3", "drain"]));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let text = String::from_utf8(said.stdout).expect("UTF-8");
+    assert!(text.starts_with("scenarios/suites/quiche-bbr3/drain.toml\ncase "), "{text}");
+    let last = text.lines().last().expect("a line");
+    assert!(last.ends_with("of Google QUICHE, bbr3_simulator_test.cc are met"), "{text}");
+}
+
+/// The suites that are quick; the one of C4 takes minutes.
+#[test]
+fn the_suites_are_met_but_what_is_known() {
+    let dir = here();
+    for suite in ["quiche-bbr3", "linux-v3", "reports"] {
+        let said = run(fullpipe(dir.path(), &["conformance", "--suite", suite, "--json"]));
+        assert_eq!(said.code, Some(0), "{suite}: {}", said.stderr);
+        let object: Value = serde_json::from_slice(&said.stdout).expect("JSON");
+        assert_eq!(object["suite"], suite);
+        let files = object["files"].as_array().expect("files");
+        assert!(files.iter().all(|file| !file["conditions"].as_array().expect("some").is_empty()));
+    }
+}
+
+#[test]
+fn another_algorithm_fails_a_suite_and_one_that_it_cannot_have_is_refused() {
+    let dir = here();
+    let (quiche, linux) = ("quiche-bbr3", "linux-v3");
+    for (args, code, says) in [
+        (&["--suite", quiche, "transfer", "--cc", "bbr1"][..], 1, "expectations were not met"),
+        (&["--suite", linux, "--cc", "bbr1"], 2, "leave --cc out"),
+        (&["--suite", "quiche"], 2, "did you mean quiche-bbr3?"),
+        (&["--suite", quiche, "drian"], 2, "there are startup, drain"),
+        (&["--suite", quiche, "--stack", "linux"], 2, "under the virtual clock"),
+        (&["--suite", quiche, "--stack", "noq"], 2, "no file of quiche-bbr3 runs over it"),
+        (&["--stack", "tcp"], 2, "the draft's cases run over sim"),
+    ] {
+        let said = run(fullpipe(dir.path(), &[&["conformance"], args].concat()));
+        assert_eq!(said.code, Some(code), "{args:?}: {}", said.stderr);
+        assert!(said.stderr.contains(says), "{args:?}: {}", said.stderr);
+    }
+}

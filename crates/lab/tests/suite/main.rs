@@ -9,7 +9,6 @@ mod over_quic_quinn;
 mod over_sim;
 mod over_tcp_user;
 mod page;
-mod quiche;
 mod refusals;
 mod repeated;
 mod topology;

@@ -80,6 +80,41 @@ fn a_pareto_jitter_has_the_tail_of_the_formula_and_its_end() {
     assert!((mean(&delays) - 0.633_7).abs() < 0.01, "{}", mean(&delays));
 }
 
+/// The figures of C4's model: slots of 1 ms, and collisions of 7.5 ms of a share of the packets.
+#[test]
+fn a_wifi_jitter_has_slots_and_a_share_of_collisions() {
+    let delays = |spread_ms| {
+        let spread = Duration::from_millis(spread_ms);
+        let distribution = Distribution::Wifi;
+        let jitter = JitterConfig { spread, distribution, correlation: Probability::ZERO };
+        let mut path = path(vec![ElementConfig::Jitter(jitter)]);
+        // A packet that came within another one's delay would wait for it.
+        let apart = jitter.most().as_nanos();
+        for i in 0..N {
+            path.send(at(i * apart), 100, i).expect("nothing is lost");
+        }
+        let (out, _) = drain(&mut path);
+        out.iter().map(|(time, i)| (time - i * apart) as f64 / 1e6).collect::<Vec<_>>()
+    };
+    let share = |delays: &[f64], holds: fn(f64) -> bool| {
+        delays.iter().filter(|ms| holds(**ms)).count() as f64 / N as f64
+    };
+    let slots = delays(1);
+    // Of a Poisson number n of slots the last lasts half as long on average, where there is one.
+    let none = (-1.0_f64).exp();
+    assert!((mean(&slots) - (1.0 - (1.0 - none) / 2.0)).abs() < 0.01, "{}", mean(&slots));
+    assert!((share(&slots, |ms| ms == 0.0) - none).abs() < allowance(none));
+    let one_slot = none;
+    assert!((share(&slots, |ms| ms > 0.0 && ms < 1.0) - one_slot).abs() < allowance(one_slot));
+    for (spread_ms, collide) in [(7, 6.0 / 84.0), (12, 11.0 / 84.0)] {
+        let delays = delays(spread_ms);
+        let long = share(&delays, |ms| ms > 15.0);
+        assert!((long - collide).abs() < allowance(collide) + 2e-4, "{long} and not {collide}");
+        let wanted = 0.684 + collide * (90.0 - 3.75);
+        assert!((mean(&delays) - wanted).abs() < 0.3, "{} and not {wanted}", mean(&delays));
+    }
+}
+
 /// The sum of a share of the last number and the rest of a new one, as netem has it.
 #[test]
 fn a_correlation_is_that_of_neighbours_and_narrows_the_distribution() {

@@ -148,7 +148,12 @@ fn loss() -> impl Strategy<Value = LossConfig> {
 }
 
 fn distribution() -> impl Strategy<Value = Distribution> {
-    prop_oneof![Just(Distribution::Uniform), Just(Distribution::Normal), Just(Distribution::Pareto)]
+    prop_oneof![
+        Just(Distribution::Uniform),
+        Just(Distribution::Normal),
+        Just(Distribution::Pareto),
+        Just(Distribution::Wifi),
+    ]
 }
 
 fn element() -> impl Strategy<Value = ElementConfig> {

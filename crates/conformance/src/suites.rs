@@ -1,0 +1,144 @@
+//! Suites of conditions that others published, as scenario files with expectations.
+
+use std::path::Path;
+
+use fullpipe_report::plan::Plan;
+use fullpipe_scenario::{Cc, Edition, FileError};
+
+/// Scenario files with the conditions of one source.
+#[derive(Debug)]
+pub struct Suite {
+    /// Its name.
+    pub name: &'static str,
+    /// Origin of the conditions, in a line.
+    pub source: &'static str,
+    /// The page about it.
+    pub page: &'static str,
+    /// Its scenario files.
+    pub files: &'static [SuiteFile],
+}
+
+/// A scenario file that is in the program.
+#[derive(Clone, Copy, Debug)]
+pub struct SuiteFile {
+    /// Its path in the sources.
+    pub path: &'static str,
+    /// Its name without folder and ending.
+    pub name: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+macro_rules! files {
+    ($folder:literal: $($name:literal)*) => {
+        &[$(SuiteFile {
+            path: concat!("scenarios/", $folder, "/", $name, ".toml"),
+            name: $name,
+            text: include_str!(concat!("../../../scenarios/", $folder, "/", $name, ".toml")),
+        }),*]
+    };
+}
+
+/// The suites beside the draft's own cases.
+pub static SUITES: &[Suite] = &[
+    Suite {
+        name: "quiche-bbr3",
+        source: "Google QUICHE, bbr3_simulator_test.cc",
+        page: "docs/quiche-bbr3.md",
+        files: files!("suites/quiche-bbr3": "startup" "drain" "transfer" "bandwidth-steps" "pauses" "senders"),
+    },
+    Suite {
+        name: "linux-v3",
+        source: "a running Linux 6.12.117 with BBRv3, for bbr3-linux",
+        page: "docs/accuracy.md",
+        files: files!("suites/linux-v3": "0.1bdp" "1bdp" "6bdp" "1mbit" "2mbit" "application-limited"
+            "beside-cubic" "four-flows" "jitter" "loss-0.1" "loss-1" "loss-2" "loss-3" "steps" "two-flows"),
+    },
+    Suite {
+        name: "c4",
+        source: "the C4 project's tests (draft-huitema-ccwg-c4-test), for bbr3x",
+        page: "docs/c4.md",
+        files: files!("suites/c4": "c4_after_c4" "c4_alone" "c4_alone_200" "c4_before_c4" "c4_blackhole" "c4_drop_and_back" "c4_low_and_up" "c4_media" "c4_media10" "c4_media_600fr" "c4_media_short_long" "c4_media_wb" "c4_media_ws" "c4_satellite" "c4_short_long" "c4_vs_bbr" "c4_vs_bbr_lg" "c4_vs_bbr_lg2" "c4_vs_c4" "c4_vs_c4_lg" "c4_vs_c4_lg2" "c4_vs_cubic" "c4_vs_cubic_lg" "c4_vs_cubic_lg2" "c4_wifi_bad" "c4_wifi_bad_bbr" "c4_wifi_bad_c4" "c4_wifi_bad_cubic" "c4_wifi_suspension"),
+    },
+    Suite {
+        name: "reports",
+        source: "public reports of BBR's faults",
+        page: "docs/results.md",
+        files: files!("reports": "late-host" "live-frames" "receive-window" "reordering" "request-response"),
+    },
+];
+
+/// Changes of a suite's files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Changes {
+    /// The algorithm in place of the file's.
+    pub cc: Option<Cc>,
+    /// Stack, clock and length.
+    pub edition: Edition,
+}
+
+impl SuiteFile {
+    /// The file as a plan.
+    ///
+    /// # Errors
+    /// The changes make no sense for it: of another algorithm, where its flows name theirs.
+    pub fn plan(&self, changes: &Changes) -> Result<Plan, FileError> {
+        let text = match changes.cc {
+            None => self.text.to_owned(),
+            Some(cc) => self.with_cc(cc)?,
+        };
+        // The file has no directory here: it names no other file.
+        Plan::parse(&text, self.path, self.name, Path::new(""), changes.edition)
+    }
+
+    fn with_cc(&self, cc: Cc) -> Result<String, FileError> {
+        let wrong = |why: &str| FileError {
+            file: self.path.to_owned(),
+            line: None,
+            field: "cc".to_owned(),
+            message: why.to_owned(),
+        };
+        let mut file: toml::Table = self.text.parse().map_err(|_| wrong("no TOML"))?;
+        match file.get_mut("cc") {
+            Some(field) => *field = cc.to_string().into(),
+            None => return Err(wrong("its flows name their algorithms; leave --cc out")),
+        }
+        Ok(file.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of a suite's folder that is not in the program would not be run.
+    #[test]
+    fn each_file_of_a_suites_folder_is_in_the_program() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for suite in SUITES {
+            let folder = Path::new(suite.files[0].path).parent().expect("a folder");
+            let entries = std::fs::read_dir(root.join(folder)).expect("a folder");
+            let mut there: Vec<String> = entries
+                .map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"))
+                .filter(|name| name.ends_with(".toml"))
+                .collect();
+            let mut known: Vec<String> =
+                suite.files.iter().map(|file| format!("{}.toml", file.name)).collect();
+            there.sort();
+            known.sort();
+            assert_eq!(there, known, "{}", suite.name);
+            assert!(root.join(suite.page).is_file(), "{}", suite.page);
+        }
+    }
+
+    #[test]
+    fn another_algorithm_takes_the_place_of_the_files() {
+        let cc = Some("cubic".parse().expect("an algorithm"));
+        let changes = Changes { cc, ..Changes::default() };
+        let [quiche, linux, ..] = SUITES else { panic!("two suites") };
+        let plan = quiche.files[0].plan(&changes).expect("a plan");
+        assert!(plan.grid.runs[0].scenario().flows[0].algorithm().starts_with("cubic"));
+        let error = linux.files[0].plan(&changes).expect_err("flows with algorithms");
+        assert!(error.to_string().contains("leave --cc out"), "{error}");
+    }
+}

@@ -47,6 +47,7 @@ impl From<Distribution> for Shape {
         match distribution {
             Distribution::Normal => Self::Normal,
             Distribution::Pareto => Self::Pareto,
+            Distribution::Wifi => Self::Wifi,
             // A file has no other.
             _ => Self::Uniform,
         }
@@ -60,7 +61,8 @@ impl Serialize for JitterField {
         if self.0 == JitterConfig::from(spread.0) {
             return spread.serialize(to);
         }
-        let (distribution, correlation) = (Some(distribution.into()), Some(Share(correlation)));
+        let distribution = Some(distribution.into());
+        let correlation = (correlation > Probability::ZERO).then_some(Share(correlation));
         Table { spread, distribution, correlation }.serialize(to)
     }
 }

@@ -142,7 +142,7 @@ fn another_algorithm_fails_a_suite_and_one_that_it_cannot_have_is_refused() {
     let dir = here();
     let (quiche, linux) = ("quiche-bbr3", "linux-v3");
     for (args, code, says) in [
-        (&["--suite", quiche, "transfer", "--cc", "bbr1"][..], 1, "expectations were not met"),
+        (&["--suite", quiche, "--cc", "bbr1"][..], 1, "expectations were not met"),
         (&["--suite", linux, "--cc", "bbr1"], 2, "leave --cc out"),
         (&["--suite", "quiche"], 2, "did you mean quiche-bbr3?"),
         (&["--suite", quiche, "drian"], 2, "there are startup, drain"),

@@ -142,6 +142,11 @@ fn row(t: Duration, flow: usize, goodput_mbps: f64, sample: &FlowSample) -> Seri
         min_rtt_ms: bbr.and_then(|b| b.min_rtt).map(millis),
         pacing_gain: bbr.map(|b| f64::from(b.pacing_gain.as_percent()) / 100.0),
         cwnd_gain: bbr.map(|b| f64::from(b.cwnd_gain.as_percent()) / 100.0),
+        bw_shortterm_mbps: bbr.and_then(|b| b.bw_shortterm).map(mbps),
+        inflight_shortterm_bytes: bbr.and_then(|b| b.inflight_shortterm),
+        inflight_longterm_bytes: bbr.and_then(|b| b.inflight_longterm),
+        extra_acked_bytes: bbr.map(|b| b.extra_acked),
+        full_bw_count: bbr.map(|b| b.full_bw_count),
         delivery_mbps: sample.delivery.map(mbps),
     }
 }

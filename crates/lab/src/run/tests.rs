@@ -146,6 +146,31 @@ fn asked(metrics: &[&str], text: &str) -> (RunResult, Vec<Option<f64>>) {
     (outcome, values)
 }
 
+/// The bounds come with losses, and are no numbers before.
+#[test]
+fn bounds_and_counts_of_bbr_are_columns_of_the_series() {
+    let p = "path = { rate = \"20mbit\", rtt = \"40ms\", buffer = \"0.2bdp\" }\n";
+    let text = format!("cc = \"bbr3\"\nduration = \"8s\"\ninterval = \"10ms\"\n{p}");
+    let metrics = [
+        "inflight_longterm_bytes.max",
+        "until_s(inflight_longterm_bytes > 0)",
+        "until_s(state != Startup)",
+        "until_s(full_bw_count >= 1)",
+        "inflight_shortterm_bytes.min",
+        "extra_acked_bytes.max",
+        "bw_shortterm_mbps.min",
+    ];
+    let (o, values) = asked(&metrics, &text);
+    let values: Vec<f64> = values.iter().map(|value| value.expect("a value")).collect();
+    let longterm = o.series.iter().filter_map(|row| row.inflight_longterm_bytes).max();
+    assert_eq!(Some(values[0]), longterm.map(|bytes| bytes as f64));
+    // Startup's losses end it with a bound, and the bandwidth had stopped growing before.
+    assert!(values[1] > 0.0 && (values[1] - values[2]).abs() < 0.011, "{values:?}");
+    assert!(values[3] <= values[2], "{values:?}");
+    assert!(values[4] > 0.0 && values[5] > 0.0 && values[6] <= 20.0, "{values:?}");
+    assert_eq!(o.series[0].inflight_longterm_bytes, None);
+}
+
 #[test]
 fn what_is_sampled_is_what_the_series_says() {
     let p = "path = { rate = \"20mbit\", rtt = \"40ms\", buffer = \"4bdp\" }\n";

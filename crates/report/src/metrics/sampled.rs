@@ -38,11 +38,16 @@ pub enum Column {
     MinRtt,
     PacingGain,
     CwndGain,
+    BwShortterm,
+    InflightShortterm,
+    InflightLongterm,
+    ExtraAcked,
+    FullBwCount,
 }
 
 impl Column {
     /// Those that have figures of their own: of the others the truth is known, packet by packet.
-    pub(super) const ASKED: [Self; 8] = [
+    pub(super) const ASKED: [Self; 13] = [
         Self::Srtt,
         Self::Cwnd,
         Self::Inflight,
@@ -51,9 +56,14 @@ impl Column {
         Self::MinRtt,
         Self::PacingGain,
         Self::CwndGain,
+        Self::BwShortterm,
+        Self::InflightShortterm,
+        Self::InflightLongterm,
+        Self::ExtraAcked,
+        Self::FullBwCount,
     ];
 
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 16] = [
         Self::Goodput,
         Self::Rtt,
         Self::Queue,
@@ -65,6 +75,11 @@ impl Column {
         Self::MinRtt,
         Self::PacingGain,
         Self::CwndGain,
+        Self::BwShortterm,
+        Self::InflightShortterm,
+        Self::InflightLongterm,
+        Self::ExtraAcked,
+        Self::FullBwCount,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -80,6 +95,11 @@ impl Column {
             Self::MinRtt => "min_rtt_ms",
             Self::PacingGain => "pacing_gain",
             Self::CwndGain => "cwnd_gain",
+            Self::BwShortterm => "bw_shortterm_mbps",
+            Self::InflightShortterm => "inflight_shortterm_bytes",
+            Self::InflightLongterm => "inflight_longterm_bytes",
+            Self::ExtraAcked => "extra_acked_bytes",
+            Self::FullBwCount => "full_bw_count",
         }
     }
 

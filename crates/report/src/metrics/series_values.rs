@@ -210,6 +210,11 @@ impl Column {
             Self::MinRtt => row.min_rtt_ms,
             Self::PacingGain => row.pacing_gain,
             Self::CwndGain => row.cwnd_gain,
+            Self::BwShortterm => row.bw_shortterm_mbps,
+            Self::InflightShortterm => row.inflight_shortterm_bytes.map(|n| n as f64),
+            Self::InflightLongterm => row.inflight_longterm_bytes.map(|n| n as f64),
+            Self::ExtraAcked => row.extra_acked_bytes.map(|n| n as f64),
+            Self::FullBwCount => row.full_bw_count.map(f64::from),
         }
     }
 }

@@ -32,7 +32,7 @@ pub struct SeriesRow {
     pub pacing_mbps: Option<f64>,
     /// State of the algorithm, in the draft's spelling; null when it does not say.
     pub state: Option<Cow<'static, str>>,
-    /// Round trips as BBR counts them; null for others, as the next four.
+    /// Round trips as BBR counts them; null for others, as the rest of BBR's.
     #[serde(default)]
     pub rounds: Option<u64>,
     /// BBR's estimate of the bandwidth.
@@ -43,6 +43,21 @@ pub struct SeriesRow {
     pub pacing_gain: Option<f64>,
     /// BBR's gain on the window.
     pub cwnd_gain: Option<f64>,
+    /// BBR's short-term bound on the bandwidth; null while there is none, as the next two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bw_shortterm_mbps: Option<f64>,
+    /// BBR's short-term bound on the data in flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inflight_shortterm_bytes: Option<u64>,
+    /// BBR's long-term bound on the data in flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inflight_longterm_bytes: Option<u64>,
+    /// BBR's estimate of aggregation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra_acked_bytes: Option<u64>,
+    /// Rounds without growth of the bandwidth, as BBR counts them for the full pipe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_bw_count: Option<u32>,
     /// The newest delivery rate that the kernel measured; over tcp alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery_mbps: Option<f64>,

@@ -215,5 +215,10 @@ pub(crate) fn series_columns(outcomes: &[RunResult]) -> Columns {
         .real("min_rtt_ms", |_, r| r.min_rtt_ms)
         .real("pacing_gain", |_, r| r.pacing_gain)
         .real("cwnd_gain", |_, r| r.cwnd_gain)
+        .real("bw_shortterm_mbps", |_, r| r.bw_shortterm_mbps)
+        .whole("inflight_shortterm_bytes", |_, r| r.inflight_shortterm_bytes)
+        .whole("inflight_longterm_bytes", |_, r| r.inflight_longterm_bytes)
+        .whole("extra_acked_bytes", |_, r| r.extra_acked_bytes)
+        .whole("full_bw_count", |_, r| r.full_bw_count.map(u64::from))
         .columns
 }

@@ -15,4 +15,6 @@ pub use sweep::{SweepError, SweepProgress, sweep, sweep_with};
 pub(crate) use point::observe;
 
 #[cfg(test)]
+mod series_tests;
+#[cfg(test)]
 mod tests;

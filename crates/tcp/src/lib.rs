@@ -99,6 +99,7 @@ mod flight_tests;
 pub mod interface;
 mod options;
 mod path_mtu;
+mod pieces;
 mod rack;
 mod receiver;
 mod recovery;

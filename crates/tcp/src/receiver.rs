@@ -1,13 +1,17 @@
 //! The receiving side's data: what is there to read, and what arrived before its turn.
 
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
 use crate::autotune::Offsets;
+use crate::pieces::Pieces;
 
-/// Most pieces of data that may wait for a hole before them to be filled. Data that would begin one
-/// more is not kept.
-const MAX_PIECES: usize = 512;
+/// Pieces of data that may wait for a hole before them to be filled, whatever the buffer is.
+const LEAST_PIECES: usize = 512;
+/// Bytes of the buffer for each such piece, if these are more pieces: where every second segment of
+/// a whole window is lost all others have a place, also those of the default size (RFC 9293 section
+/// 3.7.1: 536). A piece of one byte takes up about a sixteenth of that, so that islands make a
+/// peer's share of the memory hardly larger.
+const BYTES_PER_PIECE: usize = 1024;
 /// Bytes that an end takes in, or takes from its application, while memory is short.
 pub(crate) const SMALL_WINDOW: usize = 4096;
 /// Bytes that may be unread while memory is short, if more were in the window before: an initial
@@ -41,53 +45,6 @@ pub(crate) struct Taken {
     pub(crate) duplicate: Option<Span>,
 }
 
-/// Data that arrived before its turn. A hole takes up no memory: a byte at the edge of the window
-/// is a byte.
-#[derive(Debug)]
-struct Piece {
-    start: u64,
-    bytes: VecDeque<u8>,
-}
-
-impl Piece {
-    fn end(&self) -> u64 {
-        self.start + self.bytes.len() as u64
-    }
-
-    fn span(&self) -> Span {
-        Span { start: self.start, end: self.end() }
-    }
-
-    /// Adds `data`, which begins at `start` and touches the piece. What is there stays.
-    fn add(&mut self, start: u64, data: &[u8]) {
-        let before = (self.start.saturating_sub(start) as usize).min(data.len());
-        for byte in data[..before].iter().rev() {
-            self.bytes.push_front(*byte);
-        }
-        self.start -= before as u64;
-        let known = (self.end() - start) as usize;
-        self.bytes.extend(&data[known.min(data.len())..]);
-    }
-
-    /// Adds a piece that begins in this one or at its end: the smaller one moves, so that a byte
-    /// moves seldom.
-    fn join(&mut self, mut next: Self) {
-        let keep = (next.start - self.start) as usize;
-        if next.end() <= self.end() {
-            return;
-        }
-        if next.bytes.len() > self.bytes.len() {
-            for byte in self.bytes.range(..keep).rev() {
-                next.bytes.push_front(*byte);
-            }
-            self.bytes = next.bytes;
-        } else {
-            self.bytes.truncate(keep);
-            self.bytes.append(&mut next.bytes);
-        }
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct Receiver {
     /// From the first unread byte to RCV.NXT.
@@ -96,8 +53,8 @@ pub(crate) struct Receiver {
     read: u64,
     /// RCV.NXT.
     next: u64,
-    /// The pieces that arrived beyond `next`: ascending, with holes between them.
-    pieces: Vec<Piece>,
+    /// What arrived beyond `next`.
+    pieces: Pieces,
     /// A byte of each piece that was touched, the newest first.
     recent: [u64; SACK_BLOCKS],
     /// The largest number of bytes from `read` on.
@@ -117,7 +74,7 @@ impl Receiver {
             bytes: VecDeque::new(),
             read: next,
             next,
-            pieces: Vec::new(),
+            pieces: Pieces::default(),
             recent: [0; SACK_BLOCKS],
             limit,
             edge: next,
@@ -184,23 +141,18 @@ impl Receiver {
 
     /// Bytes of memory that the data takes up.
     pub(crate) fn memory(&self) -> usize {
-        let pieces: usize = self.pieces.iter().map(|piece| piece.bytes.capacity()).sum();
-        self.bytes.capacity() + pieces + self.pieces.capacity() * size_of::<Piece>()
+        self.bytes.capacity() + self.pieces.memory()
     }
 
     /// Bytes that are in use.
     pub(crate) fn len(&self) -> usize {
-        let pieces: usize = self.pieces.iter().map(|piece| piece.bytes.len()).sum();
-        self.bytes.len() + pieces + self.pieces.len() * size_of::<Piece>()
+        self.bytes.len() + self.pieces.used()
     }
 
     /// Gives memory back that is not in use.
     pub(crate) fn tidy(&mut self) {
         self.bytes.shrink_to(2 * self.bytes.len());
-        self.pieces.shrink_to(self.pieces.len());
-        for piece in &mut self.pieces {
-            piece.bytes.shrink_to(2 * piece.bytes.len());
-        }
+        self.pieces.tidy();
     }
 
     fn data_end(&self) -> u64 {
@@ -273,10 +225,7 @@ impl Receiver {
             return;
         }
         self.fin = Some(fin);
-        self.pieces.retain(|piece| piece.start < fin);
-        if let Some(last) = self.pieces.last_mut() {
-            last.bytes.truncate((fin - last.start) as usize);
-        }
+        self.pieces.cut(fin);
     }
 
     fn store(&mut self, start: u64, data: &[u8], taken: &mut Taken) {
@@ -290,9 +239,8 @@ impl Receiver {
             }
             self.bytes.extend(new);
             self.next = end;
-            let count = self.pieces.iter().take_while(|piece| piece.start <= end).count();
-            for piece in self.pieces.drain(..count) {
-                let known = self.next.saturating_sub(piece.start) as usize;
+            while let Some(piece) = self.pieces.pop_until(self.next) {
+                let known = (self.next - piece.start) as usize;
                 if known < piece.bytes.len() {
                     self.bytes.extend(piece.bytes.range(known..));
                     self.next = piece.end();
@@ -300,25 +248,10 @@ impl Receiver {
             }
             return;
         }
-        let first = self.pieces.partition_point(|piece| piece.end() < start);
-        let touched = self.pieces[first..].iter().take_while(|piece| piece.start <= end).count();
-        let whole = match self.pieces.drain(first..first + touched).reduce(|mut all, next| {
-            // The data fills what is between two pieces.
-            let gap = (all.end().max(start) - start) as usize..(next.start - start) as usize;
-            all.add(start + gap.start as u64, &data[gap]);
-            all.join(next);
-            all
-        }) {
-            Some(mut piece) => {
-                piece.add(start, data);
-                piece
-            }
-            None if self.pieces.len() >= MAX_PIECES => return,
-            None => Piece { start, bytes: data.iter().copied().collect() },
-        };
-        let span = whole.span();
-        self.pieces.insert(first, whole);
-        self.touch(span);
+        let most = LEAST_PIECES.max(self.limit / BYTES_PER_PIECE);
+        if let Some(span) = self.pieces.add(start, data, most) {
+            self.touch(span);
+        }
     }
 
     /// Notes the newest piece, and forgets older notes of the same one.
@@ -336,8 +269,7 @@ impl Receiver {
         if new.start < self.next {
             return Some(Span { start: new.start, end: new.end.min(self.next) });
         }
-        let at = self.pieces.partition_point(|piece| piece.end() <= new.start);
-        let piece = self.pieces.get(at)?.span();
+        let piece = self.pieces.at_or_after(new.start)?;
         (piece.start < new.end)
             .then(|| Span { start: new.start.max(piece.start), end: new.end.min(piece.end) })
     }
@@ -355,7 +287,7 @@ impl Receiver {
         }
         let kept = count;
         let recent = self.recent.iter().filter_map(|&place| self.piece_with(place));
-        for span in recent.chain(self.pieces.iter().map(Piece::span)) {
+        for span in recent.chain(self.pieces.spans()) {
             if count == SACK_BLOCKS {
                 break;
             }
@@ -372,8 +304,7 @@ impl Receiver {
     }
 
     fn piece_with(&self, place: u64) -> Option<Span> {
-        let at = self.pieces.partition_point(|piece| piece.end() <= place);
-        self.pieces.get(at).map(Piece::span).filter(|span| span.contains(place))
+        self.pieces.at_or_after(place).filter(|span| span.contains(place))
     }
 
     /// Reads into `to`; the number of bytes.
@@ -397,7 +328,7 @@ impl Receiver {
     /// Gives the memory back: nobody reads any more.
     pub(crate) fn discard(&mut self) {
         self.bytes = VecDeque::new();
-        self.pieces = Vec::new();
+        self.pieces = Pieces::default();
         self.read = self.data_end();
     }
 }

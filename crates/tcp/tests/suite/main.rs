@@ -17,6 +17,7 @@ mod adversary;
 mod clock;
 mod fuzz;
 mod interface;
+mod losses;
 mod networks;
 mod offload;
 mod pair;

@@ -63,7 +63,8 @@ Examples:
   fullpipe conformance --stack noq
   fullpipe conformance --stack noq --cc noq:bbr3
   fullpipe conformance --suite quiche-bbr3
-  fullpipe conformance --suite quiche-bbr3 transfer --cc bbr3x --stack noq
+  fullpipe conformance --suite quiche-bbr3 transfer --cc bbr3x
+  fullpipe conformance --suite c4 c4_alone c4_short_long --stack noq
   fullpipe conformance --suite linux-v3 --json
   fullpipe conformance --json";
 

@@ -7,7 +7,7 @@ use fullpipe_judge::program::judge::TestPath;
 use fullpipe_judge::program::{PathOptions, ProgramPath};
 use fullpipe_path::Probability;
 use fullpipe_report::plan::Options;
-use fullpipe_report::plan::{NetworkText, PathExtras, TraceOption, table};
+use fullpipe_report::plan::{NetworkText, PathExtras, TraceOption, integer, table};
 use fullpipe_scenario::Over;
 use fullpipe_scenario::units::{self, Buffer};
 use toml::Value;
@@ -71,7 +71,7 @@ pub(crate) struct PathArgs {
     #[arg(long, value_parser = units::parse_loss, allow_hyphen_values = true)]
     pub(crate) up_loss: Option<Probability>,
     /// Seed of everything random [default: 1]
-    #[arg(long, value_name = "N", value_parser = units::parse_count::<u64>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = parse_seed, allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     /// Take the path of a scenario file, with its cross traffic and seed; its flows and
     /// expectations are not used
@@ -210,6 +210,15 @@ fn of_a_program(options: Options) -> PathOptions {
     PathOptions { rate, rtt, buffer, loss, seed, extras }
 }
 
+/// A seed that a scenario file can have, whose integers end at 2^63 - 1.
+fn parse_seed(text: &str) -> Result<u64, String> {
+    let seed = units::parse_count::<u64>(text).map_err(|e| e.to_string())?;
+    match i64::try_from(seed) {
+        Ok(_) => Ok(seed),
+        Err(_) => Err(format!("more than a scenario file can have; write {} or less", i64::MAX)),
+    }
+}
+
 /// `codel`, or a table like `{ codel = { target = "5ms" } }`.
 fn parse_queue(text: &str) -> Result<Value, String> {
     if !text.trim_start().starts_with('{') {
@@ -271,7 +280,7 @@ fn parse_reorder(text: &str) -> Result<Value, String> {
     let delay = units::parse_duration(delay).map_err(|e| format!("{e}; {like}"))?;
     let delay = ("delay", Some(units::show_duration(delay).into()));
     if let Ok(every) = units::parse_count_above_0(which) {
-        return Ok(table([("every", Some((every.get() as i64).into())), delay]).into());
+        return Ok(table([("every", Some(integer(every.get() as u64))), delay]).into());
     }
     let chance = units::parse_loss(which)
         .map_err(|_| format!("'{}' is no share of packets; {like}", which.escape_debug()))?;

@@ -35,6 +35,9 @@ struct FileResult {
     /// The reason for which it was not run over this stack.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_applicable: Option<String>,
+    /// True if a run of it failed: there are no conditions then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    failed: bool,
     conditions: Vec<Verdict>,
 }
 
@@ -88,14 +91,18 @@ pub(crate) fn run(
     }
     let mut plans = Vec::with_capacity(files.len());
     for file in files {
-        plans.push((file, file.plan(changes).map_err(Failure::bad_input)?));
+        plans.push((file, suite.plan(file, changes).map_err(Failure::bad_input)?));
+    }
+    if plans.iter().all(|(file, plan)| backend.check_plan(plan, file.path).is_err()) {
+        let (name, stack) = (suite.name, backend.stack());
+        return Err(Failure::bad_input(format!("--stack {stack}: no file of {name} runs over it")));
     }
     let stop = Interrupt::install()?.flag();
     let mut results: Vec<FileResult> = Vec::new();
     let mut failed = Failed::default();
     for (file, plan) in plans {
         let mut result =
-            FileResult { file: file.path, not_applicable: None, conditions: Vec::new() };
+            FileResult { file: file.path, not_applicable: None, failed: false, conditions: vec![] };
         if let Err(lacks) = backend.check_plan(&plan, file.path) {
             result.not_applicable = Some(lacks.to_string());
         } else {
@@ -109,6 +116,7 @@ pub(crate) fn run(
             if stop.load(Ordering::Relaxed) {
                 break;
             }
+            result.failed = !failures.is_none();
             if failures.is_none() {
                 runs.sort_by_key(|run| run.run);
                 result.conditions = experiment.plan.judge_runs(&runs);
@@ -140,10 +148,6 @@ pub(crate) fn run(
     }
     if interrupted {
         return Err(Failure::interrupted(results.is_empty()));
-    }
-    if results.iter().all(|result| result.not_applicable.is_some()) {
-        let (name, stack) = (suite.name, backend.stack());
-        return Err(Failure::bad_input(format!("--stack {stack}: no file of {name} runs over it")));
     }
     if !failed.is_none() {
         return Err(Failure::run("a run failed; the others are above"));

@@ -12,6 +12,8 @@ pub struct Suite {
     pub name: &'static str,
     /// Origin of the conditions, in a line.
     pub source: &'static str,
+    /// The algorithm that is held to them.
+    pub subject: &'static str,
     /// The page about it.
     pub page: &'static str,
     /// Its scenario files.
@@ -44,12 +46,14 @@ pub static SUITES: &[Suite] = &[
     Suite {
         name: "quiche-bbr3",
         source: "Google QUICHE, bbr3_simulator_test.cc",
+        subject: "bbr3",
         page: "docs/quiche-bbr3.md",
         files: files!("suites/quiche-bbr3": "startup" "drain" "transfer" "bandwidth-steps" "pauses" "senders"),
     },
     Suite {
         name: "linux-v3",
         source: "a running Linux 6.12.117 with BBRv3, for bbr3-linux",
+        subject: "bbr3-linux",
         page: "docs/accuracy.md",
         files: files!("suites/linux-v3": "0.1bdp" "1bdp" "6bdp" "1mbit" "2mbit" "application-limited"
             "beside-cubic" "four-flows" "jitter" "loss-0.1" "loss-1" "loss-2" "loss-3" "steps" "two-flows"),
@@ -57,12 +61,14 @@ pub static SUITES: &[Suite] = &[
     Suite {
         name: "c4",
         source: "the C4 project's tests (draft-huitema-ccwg-c4-test), for bbr3x",
+        subject: "bbr3x",
         page: "docs/c4.md",
         files: files!("suites/c4": "c4_after_c4" "c4_alone" "c4_alone_200" "c4_before_c4" "c4_blackhole" "c4_drop_and_back" "c4_low_and_up" "c4_media" "c4_media10" "c4_media_600fr" "c4_media_short_long" "c4_media_wb" "c4_media_ws" "c4_satellite" "c4_short_long" "c4_vs_bbr" "c4_vs_bbr_lg" "c4_vs_bbr_lg2" "c4_vs_c4" "c4_vs_c4_lg" "c4_vs_c4_lg2" "c4_vs_cubic" "c4_vs_cubic_lg" "c4_vs_cubic_lg2" "c4_wifi_bad" "c4_wifi_bad_bbr" "c4_wifi_bad_c4" "c4_wifi_bad_cubic" "c4_wifi_suspension"),
     },
     Suite {
         name: "reports",
         source: "public reports of BBR's faults",
+        subject: "bbr3x",
         page: "docs/results.md",
         files: files!("reports": "late-host" "live-frames" "receive-window" "reordering" "request-response"),
     },
@@ -71,40 +77,45 @@ pub static SUITES: &[Suite] = &[
 /// Changes of a suite's files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Changes {
-    /// The algorithm in place of the file's.
+    /// The algorithm in place of the suite's.
     pub cc: Option<Cc>,
     /// Stack, clock and length.
     pub edition: Edition,
 }
 
-impl SuiteFile {
-    /// The file as a plan.
+impl Suite {
+    /// A file as a plan.
     ///
     /// # Errors
-    /// The changes make no sense for it: of another algorithm, where its flows name theirs.
-    pub fn plan(&self, changes: &Changes) -> Result<Plan, FileError> {
+    /// The changes make no sense for it.
+    pub fn plan(&self, file: &SuiteFile, changes: &Changes) -> Result<Plan, FileError> {
         let text = match changes.cc {
-            None => self.text.to_owned(),
-            Some(cc) => self.with_cc(cc)?,
+            None => file.text.to_owned(),
+            Some(cc) => swapped(file.text, self.subject, &cc.to_string()),
         };
         // The file has no directory here: it names no other file.
-        Plan::parse(&text, self.path, self.name, Path::new(""), changes.edition)
+        Plan::parse(&text, file.path, file.name, Path::new(""), changes.edition)
     }
+}
 
-    fn with_cc(&self, cc: Cc) -> Result<String, FileError> {
-        let wrong = |why: &str| FileError {
-            file: self.path.to_owned(),
-            line: None,
-            field: "cc".to_owned(),
-            message: why.to_owned(),
-        };
-        let mut file: toml::Table = self.text.parse().map_err(|_| wrong("no TOML"))?;
-        match file.get_mut("cc") {
-            Some(field) => *field = cc.to_string().into(),
-            None => return Err(wrong("its flows name their algorithms; leave --cc out")),
-        }
-        Ok(file.to_string())
+/// The text with two names in each other's place: each stays once in a list of algorithms, and what
+/// is expected of one is expected of the other.
+fn swapped(text: &str, one: &str, other: &str) -> String {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-_:#.".contains(c);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(is_of_name) {
+        let (between, from) = rest.split_at(start);
+        let (word, behind) = from.split_at(from.find(|c| !is_of_name(c)).unwrap_or(from.len()));
+        out.push_str(between);
+        out.push_str(match word {
+            word if word == one => other,
+            word if word == other => one,
+            word => word,
+        });
+        rest = behind;
     }
+    out + rest
 }
 
 #[cfg(test)]
@@ -131,14 +142,29 @@ mod tests {
         }
     }
 
+    /// Each file of each suite, also with an algorithm that its lists have.
     #[test]
-    fn another_algorithm_takes_the_place_of_the_files() {
-        let cc = Some("cubic".parse().expect("an algorithm"));
-        let changes = Changes { cc, ..Changes::default() };
-        let [quiche, linux, ..] = SUITES else { panic!("two suites") };
-        let plan = quiche.files[0].plan(&changes).expect("a plan");
-        assert!(plan.grid.runs[0].scenario().flows[0].algorithm().starts_with("cubic"));
-        let error = linux.files[0].plan(&changes).expect_err("flows with algorithms");
-        assert!(error.to_string().contains("leave --cc out"), "{error}");
+    fn another_algorithm_takes_the_place_of_the_suites() {
+        for suite in SUITES {
+            for cc in ["cubic", "bbr1", suite.subject, "noq:bbr3"] {
+                let changes = Changes { cc: cc.parse().ok(), ..Changes::default() };
+                for file in suite.files {
+                    let plan = suite.plan(file, &changes);
+                    let plan = plan.unwrap_or_else(|error| panic!("{cc}: {error}"));
+                    let has = |run: &fullpipe_scenario::Run| {
+                        let mut flows = run.scenario().flows.iter();
+                        flows.any(|flow| flow.algorithm().starts_with(cc))
+                    };
+                    assert!(plan.grid.runs.iter().any(has), "{cc}: {}", file.path);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_swapped_and_not_parts_of_them() {
+        let text = "cc = [\"bbr3\", \"bbr3x\"]\n\"a[bbr3] <= a[bbr3x]\" # bbr3-linux";
+        let swapped_text = "cc = [\"bbr3x\", \"bbr3\"]\n\"a[bbr3x] <= a[bbr3]\" # bbr3-linux";
+        assert_eq!(swapped(text, "bbr3", "bbr3x"), swapped_text);
     }
 }

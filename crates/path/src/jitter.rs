@@ -22,7 +22,7 @@ pub enum Distribution {
     /// `sim_link.c`). A packet waits for a Poisson number of slots of 1 ms, on average one, of which
     /// the last is cut by up to 1 ms. Of the packets a share of (spread - 1 ms) / 84 ms waits for a
     /// Poisson number of collisions of 7.5 ms too, on average twelve. The spread is nearly the
-    /// mean; 0.684 ms is the least, but for a spread of 0, which is no delay. It has no
+    /// mean: 0.684 ms is the least, but for a spread of 0, which is no delay, and 87 ms the most. It has no
     /// correlation.
     Wifi,
 }

@@ -64,7 +64,7 @@ const PLACES: [(&[&str], &str, &str); 6] = [
     (
         &SHAPES,
         "network = { edge = { rate = \"1gbit\", delay = \"1ms\", buffer = \"90pkts\" }, core = { rate = \"1gbit\", delay = \"1ms\", buffer = \"90pkts\" }, @ }",
-        "flow = []",
+        "",
     ),
     (
         &ELEMENTS,

@@ -440,6 +440,10 @@ fn points<'i>(root: &DeTable<'i>) -> Result<Vec<Points<'i>>, Wrong> {
     };
     let wrong = || Wrong::new("variant", "no list of tables; write [[variant]] before each");
     let variants = variants.get_ref().as_array().ok_or_else(wrong)?.clone();
+    if variants.is_empty() {
+        let why = "an empty list makes no run; write [[variant]] tables, or leave it out";
+        return Err(Wrong::new("variant", why));
+    }
     let mut points: Vec<Points<'i>> = Vec::with_capacity(variants.len());
     let mut size = Size::default();
     for (i, variant) in variants.iter().enumerate() {
@@ -455,6 +459,10 @@ fn points<'i>(root: &DeTable<'i>) -> Result<Vec<Points<'i>>, Wrong> {
         if points.iter().any(|p| p.variant.as_deref() == Some(name)) {
             let why = format!("'{}' is named twice", name.escape_debug());
             return Err(Wrong::new(format!("variant[{i}].name"), why));
+        }
+        if changes.contains_key("expect") {
+            let why = "of the whole file; write it at the top, with [VALUE] behind what it means";
+            return Err(Wrong::new(format!("variant[{i}].expect"), why));
         }
         no_choice_in(&changes, &format!("variant[{i}]"))?;
         let mut tree = base.clone();

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use fullpipe_cc::Duration;
 use fullpipe_path::{Distribution, JitterConfig, Probability};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
@@ -21,6 +22,9 @@ struct Table {
     distribution: Option<Shape>,
     correlation: Option<Share>,
 }
+
+/// The spread of a Wi-Fi channel on which each packet meets collisions.
+const MOST_WIFI: Duration = Duration::from_millis(85);
 
 #[derive(Clone, Copy, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -93,6 +97,10 @@ impl<'de> Deserialize<'de> for JitterField {
                 let table = Table::deserialize(MapAccessDeserializer::new(map))?;
                 if table.distribution == Some(Shape::Wifi) && table.correlation.is_some() {
                     let why = "a jitter of the distribution wifi has no correlation; leave it out";
+                    return Err(A::Error::custom(why));
+                }
+                if table.distribution == Some(Shape::Wifi) && table.spread.0 > MOST_WIFI {
+                    let why = "at 85ms each packet meets collisions; write that or less for wifi";
                     return Err(A::Error::custom(why));
                 }
                 Ok(JitterField(JitterConfig {

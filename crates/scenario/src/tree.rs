@@ -14,11 +14,12 @@ use super::{MAX_NAME, MAX_RUNS};
 const LISTS: [&str; 2] = ["expect", "listed"];
 
 /// Fields that are lists of tables, which may be empty: a variant takes elements away so.
-const LISTS_OF_TABLES: [&str; 10] =
-    ["down", "up", "steps", "cross", "link", "node", "flow", "fails", "reroute", "blackhole"];
+const LISTS_OF_TABLES: [&str; 8] =
+    ["down", "up", "steps", "cross", "link", "node", "fails", "reroute"];
 
-/// Fields whose table has one name, of the alternative, with its parameters.
-const CHOICES: [&str; 2] = ["queue", "app"];
+/// The field whose table has one name, of the alternative, with its parameters. The others are in
+/// lists, which are replaced whole.
+const CHOICE: &str = "path.queue";
 
 /// The alternatives of the field `network`, which has other fields too.
 const SHAPES: [&str; 5] = ["dumbbell", "parking_lot", "incast", "leaf_spine", "fat_tree"];
@@ -172,23 +173,28 @@ pub(super) fn tables(root: &DeTable<'_>) -> usize {
     1 + root.iter().map(|(_, value)| of(value.get_ref())).sum::<usize>()
 }
 
-/// Lays `over` upon `base`: tables become one, everything else is replaced. Of alternatives the
-/// one of `over` is left.
+/// Lays `over` upon `base`: tables become one, everything else is replaced, and so is a list with
+/// the time after which it begins again. Of alternatives the one of `over` is left.
 pub(super) fn overlay<'i>(base: &mut DeTable<'i>, over: &DeTable<'i>) {
+    overlay_in(base, over, "");
+}
+
+fn overlay_in<'i>(base: &mut DeTable<'i>, over: &DeTable<'i>, path: &str) {
     for (key, new) in over {
         let name: &str = key.get_ref();
+        let path = join(path, name);
         match (base.get_mut(name).map(Spanned::get_mut), new.get_ref()) {
-            (Some(DeValue::Table(old)), DeValue::Table(new)) => {
-                let has_another = |name: &str| !new.is_empty() && !new.contains_key(name);
-                if CHOICES.contains(&name) && old.keys().any(|old| has_another(old.get_ref())) {
+            (Some(DeValue::Table(old)), DeValue::Table(new)) if !new.contains_key("list") => {
+                let has_another = |name: &str| !new.contains_key(name);
+                if path == CHOICE && old.keys().any(|old| has_another(old.get_ref())) {
                     old.clear();
                 }
-                if name == "network" && SHAPES.iter().any(|shape| new.contains_key(*shape)) {
+                if path == "network" && SHAPES.iter().any(|shape| new.contains_key(*shape)) {
                     for shape in SHAPES.iter().filter(|shape| has_another(shape)) {
                         old.remove(*shape);
                     }
                 }
-                overlay(old, new);
+                overlay_in(old, new, &path);
             }
             _ => {
                 base.insert(key.clone(), new.clone());

@@ -143,7 +143,8 @@ fn another_algorithm_fails_a_suite_and_one_that_it_cannot_have_is_refused() {
     let (quiche, linux) = ("quiche-bbr3", "linux-v3");
     for (args, code, says) in [
         (&["--suite", quiche, "--cc", "bbr1"][..], 1, "expectations were not met"),
-        (&["--suite", linux, "--cc", "bbr1"], 2, "leave --cc out"),
+        (&["--suite", linux, "1bdp", "--cc", "bbr1"], 1, "were not met"),
+        (&["--suite", "reports", "late-host", "--cc", "nobody"], 2, "--cc: unknown algorithm"),
         (&["--suite", "quiche"], 2, "did you mean quiche-bbr3?"),
         (&["--suite", quiche, "drian"], 2, "there are startup, drain"),
         (&["--suite", quiche, "--stack", "linux"], 2, "under the virtual clock"),

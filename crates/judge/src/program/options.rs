@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use fullpipe_report::plan::{PathExtras, Plan, table, trace_value};
+use fullpipe_report::plan::{PathExtras, Plan, integer, table, trace_value};
 use fullpipe_scenario::{Edition, FileError};
 use toml::{Table, Value};
 
@@ -58,7 +58,7 @@ impl PathOptions {
     pub fn document(&self) -> Table {
         let own = table([
             ("name", Some(self.name().into())),
-            ("seed", Some((self.seed as i64).into())),
+            ("seed", Some(integer(self.seed))),
             ("cc", Some("bbr3".into())),
         ]);
         own.into_iter().chain(self.network_tables()).collect()

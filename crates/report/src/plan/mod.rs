@@ -11,7 +11,7 @@ use fullpipe_scenario::{Edition, FileError, Grid, Over, ScenarioFile, Wrong, loc
 
 pub use extras::{PathExtras, TraceOption, table, trace_value};
 pub use network::NetworkText;
-pub use options::Options;
+pub use options::{Options, integer};
 
 use crate::expect::{self, Expectation, Verdict};
 use crate::metrics::{Probe, RunResult, mean_probes};

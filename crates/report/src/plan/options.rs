@@ -142,7 +142,7 @@ impl Options {
             _ => &[self.seed],
         };
         let flow = table([
-            ("count", Some((self.flows as i64).into())),
+            ("count", Some(integer(self.flows))),
             ("every", Some(self.stagger.clone().into())),
             ("app", self.bytes.clone().map(|bytes| table([("bytes", Some(bytes.into()))]).into())),
         ]);
@@ -161,7 +161,7 @@ impl Options {
             ("name", Some(name.into())),
             ("cc", Some(one_or_list(cc))),
             ("duration", Some(duration.into())),
-            ("seed", Some(one_or_list(seeds.iter().map(|seed| (*seed as i64).into())))),
+            ("seed", Some(one_or_list(seeds.iter().map(|seed| integer(*seed))))),
             ("flow", Some(vec![flow].into())),
             ("program", (!programs.is_empty()).then_some(programs.into())),
         ]);
@@ -197,6 +197,11 @@ impl Options {
         });
         format!("{}: {}", option.unwrap_or(&error.field), error.message)
     }
+}
+
+/// A number as TOML has it, whose integers end there.
+pub fn integer(n: u64) -> Value {
+    i64::try_from(n).unwrap_or(i64::MAX).into()
 }
 
 /// One value, which is no axis of a grid, or a list of them.

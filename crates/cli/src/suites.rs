@@ -155,7 +155,7 @@ pub(crate) fn run(
     answer(all())
 }
 
-/// True for a condition that is met; or it is known not to be, or that is new.
+/// The verdict on a condition in words.
 fn word(verdict: &Verdict) -> &'static str {
     match (verdict.met, &verdict.known_failure) {
         (true, None) => "yes",

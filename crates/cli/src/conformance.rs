@@ -147,7 +147,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let cases = if cases.is_empty() { CASES.iter().collect() } else { cases };
     let stop = Interrupt::install()?.flag();
     let mut written = Ok(());
-    let results = run_all(&cases, (cc, stack), &stop, |result| {
+    let results = run_all(&cases, (cc, stack), args.work.jobs(), &stop, |result| {
         if !args.json && written.is_ok() {
             written = print(&line(result));
         }
@@ -201,12 +201,13 @@ fn line(result: &CaseResult) -> String {
 fn run_all(
     cases: &[&Case],
     (subject, stack): (Subject, Stack),
+    jobs: usize,
     stop: &AtomicBool,
     mut tell: impl FnMut(&CaseResult),
 ) -> Vec<CaseResult> {
     let next = AtomicUsize::new(0);
     let (done, results) = mpsc::channel();
-    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(cases.len());
+    let workers = jobs.min(cases.len());
     let mut in_order = BTreeMap::new();
     let mut told = 0;
     std::thread::scope(|scope| {

@@ -36,7 +36,7 @@ pub(crate) struct OverArgs {
 /// The options that named a backend before these did.
 const FORMER: [&str; 3] = ["--backend", "--over", "-b"];
 
-/// What a former option, which clap does not know, has become.
+/// The new form of a former option, which clap does not know.
 pub(crate) fn has_become(option: &str) -> Option<String> {
     if !FORMER.contains(&option) {
         return None;

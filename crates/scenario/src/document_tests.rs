@@ -1,4 +1,4 @@
-//! What is written of a document is read as the same document.
+//! A document that is written and read again is the same one.
 
 use std::path::Path;
 

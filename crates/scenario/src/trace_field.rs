@@ -18,7 +18,7 @@ use crate::trace::{Columns, Interpolation, TimeUnit, Trace, TraceFileError, Trac
 pub struct TraceField {
     /// The file's name, or that of a trace in the program.
     pub file: String,
-    /// How it is read.
+    /// The way in which it is read.
     pub options: TraceOptions,
 }
 

@@ -33,8 +33,8 @@ pub struct Case {
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "the names say it, with their units")]
 pub enum Disturbance {
-    /// Each packet is late by up to this; order is kept.
-    Jitter { jitter_ms: f64 },
+    /// Each packet is late by a distribution of this spread; order is kept.
+    Jitter { jitter_ms: f64, shape: Shape },
     /// Some packets are late, and others overtake them.
     Reordering { chance_percent: f64, delay_ms: f64 },
     /// The way back holds ACKs and lets them go together; of a burst, one in so many stays.
@@ -61,8 +61,8 @@ pub enum Disturbance {
     Trace { name: &'static str },
     /// Packets that react to nothing.
     Cross { rate_percent: f64, poisson: bool },
-    /// A queue discipline; with ECN the flows under test understand marks.
-    Aqm { queue: &'static str, ecn: bool },
+    /// A queue discipline. With ECN it marks, and the flows under test understand that.
+    Aqm { queue: &'static str, ecn: Ecn },
     /// So many flows under test in place of the base's.
     ManyFlows { flows: u64, stagger_ms: f64 },
     /// A flow under test whose receiver asks for the next answer a while after the last.
@@ -71,9 +71,42 @@ pub enum Disturbance {
     Media { rate_percent: f64, alone: bool },
     /// More flows under test, farther away.
     RttMix { extra_ms: f64, flows: u64 },
-    /// Flows of another algorithm beside those under test.
-    Competitor { cc: String, flows: u64, start_percent: f64 },
+    /// Flows of another algorithm beside those under test. They come so many times, and are away as
+    /// long as they stay; the last time they stay until the end.
+    Competitor { cc: String, flows: u64, start_percent: f64, visits: u64 },
+    /// Each 15 s the propagation delay has another of these additions, and all is lost for a time.
+    Handovers { more_ms: Vec<f64>, lasts_ms: f64 },
+    /// Each receiver of a flow under test has so much room.
+    ReceiveWindow { window_bdp: f64 },
+    /// Each bulk sender under test keeps so much that is not acknowledged.
+    SendBuffer { buffer_bdp: f64 },
+    /// Full packets of all flows have this payload.
+    PacketSize { mss: u64 },
 }
+
+/// The distribution of a jitter, by its name in a scenario file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "docs/scenarios.md has them")]
+pub enum Shape {
+    Uniform,
+    Pareto,
+    Wifi,
+}
+
+/// What the flows under test say in the ECN field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "docs/scenarios.md has them")]
+pub enum Ecn {
+    Off,
+    Classic,
+    L4s,
+}
+
+/// Time from one change of a path with handovers to the next: that of a satellite constellation in
+/// low orbit.
+pub(crate) const HANDOVER_EVERY_S: f64 = 15.0;
 
 /// From this part of the run on, this part of the base's rate.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -131,6 +164,10 @@ kinds! {
     Media "media"
     RttMix "rtt-mix"
     Competitor "competitor"
+    Handovers "handovers"
+    ReceiveWindow "receive-window"
+    SendBuffer "send-buffer"
+    PacketSize "packet-size"
 }
 
 /// A name that no kind has.
@@ -163,8 +200,18 @@ impl Serialize for Kind {
 /// Mean of the traces, about, for quantities that follow from a rate.
 const TRACE_MBPS: f64 = 15.0;
 
-/// Bytes of a full packet on the link.
-pub(crate) const PACKET_BYTES: f64 = 1500.0;
+/// Bytes of a full packet's payload where the path does not say it, and of the headers before it.
+const MSS: u64 = 1452;
+const HEADER_BYTES: u64 = 48;
+
+/// The times that competitors are there, in percent of the run, from a start on.
+pub(crate) fn visits(start_percent: f64, visits: u64) -> impl Iterator<Item = (f64, f64)> {
+    let each = (100.0 - start_percent) / (2 * visits.max(1) - 1) as f64;
+    (0..visits).map(move |i| {
+        let from = start_percent + 2.0 * each * i as f64;
+        (from, from + each)
+    })
+}
 
 impl Case {
     /// The disturbance of a kind.
@@ -206,6 +253,15 @@ impl Case {
         self.nominal_mbps() * 1e6 / 8.0 * self.rtt_ms / 1e3
     }
 
+    /// Bytes of a full packet on the link.
+    pub(crate) fn packet_bytes(&self) -> f64 {
+        let mss = self.disturbances.iter().find_map(|d| match d {
+            Disturbance::PacketSize { mss } => Some(*mss),
+            _ => None,
+        });
+        (mss.unwrap_or(MSS) + HEADER_BYTES) as f64
+    }
+
     /// Bulk flows under test beside those of a mix of round trips.
     pub(crate) fn near_flows(&self) -> u64 {
         let alone = self.disturbances.iter().any(|d| {
@@ -245,10 +301,33 @@ impl Case {
         each.sum()
     }
 
-    /// The part of the link that flows under test have when all flows have the same.
+    /// The part of the link that flows under test have when all flows have the same, over the time
+    /// that is judged.
     pub fn fair_share(&self) -> f64 {
-        let tested = self.tested_flows() as f64;
-        tested / (tested + self.competitors() as f64)
+        let (tested, others) = (self.tested_flows() as f64, self.competitors() as f64);
+        1.0 - self.presence() * others / (tested + others)
+    }
+
+    /// The part of the time that is judged in which competitors are there.
+    fn presence(&self) -> f64 {
+        let judged_from = 100.0 * self.judged_from_s() as f64 / self.duration_s() as f64;
+        let there = self.disturbances.iter().flat_map(|d| match d {
+            Disturbance::Competitor { start_percent, visits: times, .. } => {
+                visits(*start_percent, *times).collect()
+            }
+            _ => Vec::new(),
+        });
+        let judged = there.map(|(from, to)| (to - from.max(judged_from)).max(0.0));
+        judged.sum::<f64>() / (100.0 - judged_from)
+    }
+
+    /// Goodput of one answer in the time that is judged: one more or less is chance.
+    pub(crate) fn answer_mbps(&self) -> f64 {
+        let answers = self.disturbances.iter().map(|d| match d {
+            Disturbance::Requests { response_kb, .. } => *response_kb,
+            _ => 0.0,
+        });
+        answers.sum::<f64>() * 8e-3 / (self.duration_s() - self.judged_from_s()) as f64
     }
 
     /// The longest round trip of a flow on the empty path.
@@ -256,19 +335,26 @@ impl Case {
         let more = self.disturbances.iter().map(|d| match d {
             Disturbance::RttStep { before_ms, after_ms, .. } => before_ms.max(*after_ms),
             Disturbance::RttMix { extra_ms, .. } => *extra_ms,
-            Disturbance::Jitter { jitter_ms } => *jitter_ms,
+            Disturbance::Jitter { jitter_ms, .. } => *jitter_ms,
+            Disturbance::Handovers { more_ms, .. } => more_ms.iter().copied().fold(0.0, f64::max),
             Disturbance::AckBursts { interval_ms, .. } => *interval_ms,
             _ => 0.0,
         });
         self.rtt_ms + more.sum::<f64>()
     }
 
-    /// Duration of its runs: 30 s, and 40 of the longest round trips.
+    /// Duration of its runs: 30 s, 40 of the longest round trips, 4 pauses between answers, and 2
+    /// handovers.
     ///
     /// Half a minute has five ProbeRTTs of BBR, or two of an algorithm that probes each ten
     /// seconds, behind the first quarter, which does not count.
     pub fn duration_s(&self) -> u64 {
-        30 + (40.0 * self.longest_rtt_ms() / 1e3).ceil() as u64
+        let more_ms = self.disturbances.iter().map(|d| match d {
+            Disturbance::Requests { think_ms, .. } => 4.0 * think_ms,
+            Disturbance::Handovers { .. } => 2e3 * HANDOVER_EVERY_S,
+            _ => 0.0,
+        });
+        30 + ((40.0 * self.longest_rtt_ms() + more_ms.sum::<f64>()) / 1e3).ceil() as u64
     }
 
     /// From this time on a run is judged.
@@ -280,7 +366,11 @@ impl Case {
 impl fmt::Display for Disturbance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Jitter { jitter_ms } => write!(f, "jitter up to {jitter_ms} ms"),
+            Self::Jitter { jitter_ms, shape } => match shape {
+                Shape::Uniform => write!(f, "jitter up to {jitter_ms} ms"),
+                Shape::Pareto => write!(f, "Pareto jitter of {jitter_ms} ms"),
+                Shape::Wifi => write!(f, "Wi-Fi jitter of {jitter_ms} ms"),
+            },
             Self::Reordering { chance_percent, delay_ms } => {
                 write!(f, "{chance_percent} % of the packets {delay_ms} ms late")
             }
@@ -316,7 +406,11 @@ impl fmt::Display for Disturbance {
             }
             Self::Trace { name } => write!(f, "trace {name}"),
             Self::Cross { rate_percent, .. } => write!(f, "cross traffic of {rate_percent} %"),
-            Self::Aqm { queue, ecn } => write!(f, "{queue}{}", if *ecn { " with ECN" } else { "" }),
+            Self::Aqm { queue, ecn } => f.write_str(queue).and(f.write_str(match ecn {
+                Ecn::Off => "",
+                Ecn::Classic => " with ECN",
+                Ecn::L4s => " with L4S",
+            })),
             Self::ManyFlows { flows, .. } => write!(f, "{flows} of them"),
             Self::Requests { response_kb, think_ms, .. } => {
                 write!(f, "answers of {response_kb} kB, {think_ms} ms between")
@@ -326,7 +420,17 @@ impl fmt::Display for Disturbance {
             Self::RttMix { extra_ms, flows } => {
                 write!(f, "{flows} flows {extra_ms} ms farther away")
             }
-            Self::Competitor { cc, flows, .. } => write!(f, "beside {flows} {cc}"),
+            Self::Competitor { cc, flows, visits: 1, .. } => write!(f, "beside {flows} {cc}"),
+            Self::Competitor { cc, flows, visits, .. } => {
+                write!(f, "beside {flows} {cc} that come {visits} times")
+            }
+            Self::Handovers { more_ms, lasts_ms } => {
+                let each = more_ms.iter().map(|ms| format!("+{ms}")).collect::<Vec<_>>().join(", ");
+                write!(f, "each {HANDOVER_EVERY_S} s {each} ms of RTT and {lasts_ms} ms of loss")
+            }
+            Self::ReceiveWindow { window_bdp } => write!(f, "receive window of {window_bdp} BDP"),
+            Self::SendBuffer { buffer_bdp } => write!(f, "send buffer of {buffer_bdp} BDP"),
+            Self::PacketSize { mss } => write!(f, "packets of {mss} bytes"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The distribution of paths.
 
-use crate::case::{Case, Disturbance, Kind, RateFactor};
+use crate::case::{Case, Disturbance, Ecn, Kind, RateFactor, Shape};
 use crate::chance::Chance;
 use crate::ranges as of;
 
@@ -50,6 +50,12 @@ fn choose(chance: &mut Chance, kinds: &[Kind]) -> Vec<Kind> {
     left.sort();
     left.dedup();
     let mut chosen = Vec::new();
+    // Whatever else disturbs a path, it may lose packets as well.
+    let may_lose = wanted > 1 && left.len() > 1 && left.contains(&Kind::RandomLoss);
+    if may_lose && chance.once_in(3) {
+        left.retain(|kind| *kind != Kind::RandomLoss);
+        chosen.push(Kind::RandomLoss);
+    }
     while chosen.len() < wanted && !left.is_empty() {
         let kind = chance.one_of(&left);
         let ends = |other: &Kind| {
@@ -69,7 +75,10 @@ fn other(chance: &mut Chance) -> String {
 fn disturbance(chance: &mut Chance, kind: Kind, case: &Case) -> Disturbance {
     let (rtt_ms, rate_mbps) = (case.rtt_ms, case.nominal_mbps());
     match kind {
-        Kind::Jitter => Disturbance::Jitter { jitter_ms: of::JITTER_MS.draw_of(chance, rtt_ms) },
+        Kind::Jitter => Disturbance::Jitter {
+            jitter_ms: of::JITTER_MS.draw_of(chance, rtt_ms),
+            shape: chance.one_of(&[Shape::Uniform, Shape::Uniform, Shape::Pareto, Shape::Wifi]),
+        },
         Kind::Reordering => Disturbance::Reordering {
             chance_percent: of::LATE_PERCENT.draw(chance),
             delay_ms: of::LATE_MS.draw_of(chance, rtt_ms),
@@ -115,28 +124,31 @@ fn disturbance(chance: &mut Chance, kind: Kind, case: &Case) -> Disturbance {
             buffer_bdp: of::SHAPER_BUFFER_BDP.draw(chance),
         },
         Kind::RandomLoss => Disturbance::RandomLoss { loss_percent: of::LOSS_PERCENT.draw(chance) },
-        Kind::LossBursts => Disturbance::LossBursts {
-            every_ms: of::OUTAGE_EVERY_MS.draw(chance),
-            lasts_ms: of::OUTAGE_LASTS_MS.draw(chance),
-        },
+        Kind::LossBursts => {
+            let every_ms = of::OUTAGE_EVERY_MS.draw(chance);
+            let lasts_ms = of::OUTAGE_LASTS_MS.draw_of(chance, every_ms);
+            Disturbance::LossBursts { every_ms, lasts_ms }
+        }
         Kind::Trace => Disturbance::Trace { name: chance.one_of(&["lte", "wifi"]) },
         Kind::Cross => Disturbance::Cross {
             rate_percent: of::CROSS_PERCENT.draw(chance),
             poisson: !chance.once_in(3),
         },
         Kind::Aqm => Disturbance::Aqm {
-            queue: chance.one_of(&["codel", "fq_codel", "pie", "red"]),
-            ecn: chance.once_in(3),
+            queue: chance.one_of(&["codel", "fq_codel", "pie", "red", "dualpi2", "step"]),
+            ecn: chance.one_of(&[Ecn::Off, Ecn::Classic, Ecn::L4s]),
         },
         Kind::ManyFlows => Disturbance::ManyFlows {
             flows: of::MANY_FLOWS.draw(chance).round() as u64,
             stagger_ms: of::MANY_STAGGER_MS.draw(chance),
         },
-        Kind::Requests => Disturbance::Requests {
-            response_kb: of::RESPONSE_KB.draw_of(chance, rate_mbps),
-            think_ms: of::THINK_MS.draw(chance),
-            alone: chance.once_in(2),
-        },
+        Kind::Requests => {
+            let response_kb = of::RESPONSE_KB.draw_of(chance, case.bdp_bytes() / 1e3);
+            let think_ms = of::THINK_MS.draw(chance);
+            // Beside bulk flows the time of long pauses would be theirs.
+            let alone = chance.once_in(2) || think_ms > 1e3;
+            Disturbance::Requests { response_kb, think_ms, alone }
+        }
         Kind::Media => Disturbance::Media {
             rate_percent: of::MEDIA_PERCENT.draw(chance),
             alone: chance.once_in(2),
@@ -149,7 +161,19 @@ fn disturbance(chance: &mut Chance, kind: Kind, case: &Case) -> Disturbance {
             cc: other(chance),
             flows: chance.whole(1, 2),
             start_percent: of::COMPETITOR_START_PERCENT.draw(chance),
+            visits: chance.one_of(&[1, 2, 3, 5]),
         },
+        Kind::Handovers => Disturbance::Handovers {
+            more_ms: (0..4).map(|_| of::HANDOVER_MS.draw(chance)).collect(),
+            lasts_ms: of::HANDOVER_LASTS_MS.draw(chance),
+        },
+        Kind::ReceiveWindow => {
+            Disturbance::ReceiveWindow { window_bdp: of::WINDOW_BDP.draw(chance) }
+        }
+        Kind::SendBuffer => {
+            Disturbance::SendBuffer { buffer_bdp: of::SEND_BUFFER_BDP.draw(chance) }
+        }
+        Kind::PacketSize => Disturbance::PacketSize { mss: of::MSS.draw(chance).round() as u64 },
     }
 }
 
@@ -170,7 +194,12 @@ pub fn table() -> Vec<[String; 3]> {
             format!("1 in three of five, else 2 to 4 whose starts are {} apart", of::STAGGER_MS),
         ),
         row("transport", "of all flows", "TCP in one of five, else QUIC".to_owned()),
-        row("disturbances", "each of another kind", "1 in 40 %, 2 in 35 %, 3 in 25 %".to_owned()),
+        row(
+            "disturbances",
+            "each of another kind",
+            "1 in 40 %, 2 in 35 %, 3 in 25 %; one of several is random-loss in one of three paths"
+                .to_owned(),
+        ),
     ];
     rows.extend(Kind::ALL.into_iter().map(|kind| {
         let (what, numbers) = words(kind);
@@ -182,7 +211,10 @@ pub fn table() -> Vec<[String; 3]> {
 fn words(kind: Kind) -> (&'static str, String) {
     let other = "CUBIC in three of four, else bbr3";
     match kind {
-        Kind::Jitter => ("each packet is late by up to this, in order", of::JITTER_MS.to_string()),
+        Kind::Jitter => (
+            "each packet is late by a spread, in order",
+            format!("{}; uniform in half, else Pareto or Wi-Fi", of::JITTER_MS),
+        ),
         Kind::Reordering => (
             "some packets are late, and others overtake them",
             format!("{}; late by {}", of::LATE_PERCENT, of::LATE_MS),
@@ -242,14 +274,14 @@ fn words(kind: Kind) -> (&'static str, String) {
         ),
         Kind::Aqm => (
             "a queue discipline",
-            "CoDel, FQ-CoDel, PIE or RED; in one of three with ECN".to_owned(),
+            "CoDel, FQ-CoDel, PIE, RED, DualPI2 or a step at a sixth of the buffer; flows without ECN, with classic ECN, or with L4S".to_owned(),
         ),
         Kind::ManyFlows => (
             "so many bulk flows under test",
             format!("{}; their starts {} apart", of::MANY_FLOWS, of::MANY_STAGGER_MS),
         ),
         Kind::Requests => (
-            "a flow under test of answers to requests; half of the time alone",
+            "a flow under test of answers to requests; half of the time alone, always if it pauses for more than 1 s",
             format!(
                 "answers of {}; {} between an answer and the next request",
                 of::RESPONSE_KB,
@@ -265,7 +297,22 @@ fn words(kind: Kind) -> (&'static str, String) {
         }
         Kind::Competitor => (
             "1 or 2 flows of another algorithm",
-            format!("{other}; they start at {} of the run", of::COMPETITOR_START_PERCENT),
+            format!(
+                "{other}; they start at {} of the run; in one of four they stay, else they come 2, 3 or 5 times",
+                of::COMPETITOR_START_PERCENT
+            ),
         ),
+        Kind::Handovers => (
+            "each 15 s the RTT changes, and all is lost for a time, as between satellites",
+            format!("4 additions of {} in turn; for {}", of::HANDOVER_MS, of::HANDOVER_LASTS_MS),
+        ),
+        Kind::ReceiveWindow => {
+            ("the room of each receiver under test, at least 4 packets", of::WINDOW_BDP.to_string())
+        }
+        Kind::SendBuffer => (
+            "what a bulk sender under test keeps until it is acknowledged, at least 4 packets",
+            of::SEND_BUFFER_BDP.to_string(),
+        ),
+        Kind::PacketSize => ("payload of the full packets of all flows", of::MSS.to_string()),
     }
 }

@@ -148,12 +148,15 @@ pub fn compare(
 }
 
 /// A reference's value. What it takes from flows of another algorithm beyond its fair share is not
-/// asked for.
+/// asked for, nor is an answer that may come before the end or after it.
 fn bounded(measure: Measure, case: &Case, values: &Values) -> Option<f64> {
     let value = measure.value(values)?;
     let fair = case.fair_share();
     match (measure, values.competitor_goodput_mbps) {
-        (Measure::Goodput, Some(other)) => Some(value.min(fair * (value + other))),
+        (Measure::Goodput, other) => {
+            let asked = other.map_or(value, |other| value.min(fair * (value + other)));
+            Some((asked - case.answer_mbps()).max(0.0))
+        }
         (Measure::Share, _) => Some(value.min(fair)),
         _ => Some(value),
     }
@@ -233,7 +236,8 @@ mod tests {
     /// One flow beside one of CUBIC.
     fn beside_cubic() -> Case {
         let cc = "cubic".to_owned();
-        let disturbances = vec![Disturbance::Competitor { cc, flows: 1, start_percent: 0.0 }];
+        let competitor = Disturbance::Competitor { cc, flows: 1, start_percent: 0.0, visits: 1 };
+        let disturbances = vec![competitor];
         Case { flows: 1, disturbances, ..draw(1, 0, &[]) }
     }
 
@@ -261,6 +265,35 @@ mod tests {
         let own = values(3.0, Some(7.0));
         let point = compare(Measure::Goodput, &case, &own, &modest, 0.95).expect("a comparison");
         assert_eq!((point.reference, point.short), (3.0, false));
+    }
+
+    #[test]
+    fn who_is_there_for_a_part_of_the_time_has_a_part_of_the_share() {
+        let case = |start_percent, visits| {
+            let mut case = beside_cubic();
+            let cc = "cubic".to_owned();
+            case.disturbances =
+                vec![Disturbance::Competitor { cc, flows: 1, start_percent, visits }];
+            case
+        };
+        assert!((case(0.0, 1).fair_share() - 0.5).abs() < 1e-9);
+        // From 0 to 20 %, 40 to 60 % and 80 to 100 %: of the last three quarters 40 of 75.
+        let visited = Case { rtt_ms: 50.0, ..case(0.0, 3) };
+        assert_eq!((visited.duration_s(), visited.judged_from_s()), (32, 8));
+        assert!((visited.fair_share() - (1.0 - 40.0 / 75.0 / 2.0)).abs() < 1e-9);
+    }
+
+    /// Where an answer takes long, it is chance on which side of the end it comes.
+    #[test]
+    fn an_answer_more_or_less_is_not_short() {
+        let requests = Disturbance::Requests { response_kb: 3e3, think_ms: 1.0, alone: true };
+        let case =
+            Case { rtt_ms: 50.0, disturbances: vec![requests], ..draw(1, 0, &[Kind::Media]) };
+        // An answer in 25 s.
+        assert!((case.answer_mbps() - 0.96).abs() < 0.1);
+        let [four, three, two] = [4.0, 3.0, 2.0].map(|n| values(n * case.answer_mbps(), None));
+        let is_short = |own| compare(Measure::Goodput, &case, own, &four, 0.95).map(|p| p.short);
+        assert_eq!((is_short(&three), is_short(&two)), (Some(false), Some(true)));
     }
 
     #[test]

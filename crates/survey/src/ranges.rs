@@ -75,7 +75,8 @@ pub(crate) const RTT_MS: Range = spread(2.0, 300.0, " ms");
 pub(crate) const BUFFER_BDP: Range = spread(0.1, 16.0, " BDP");
 pub(crate) const STAGGER_MS: Range = spread(10.0, 2000.0, " ms");
 
-pub(crate) const JITTER_MS: Range = spread(1.0, 100.0, " ms").times(0.0, 1.5, "RTT");
+/// Wi-Fi's has a mean of 85 ms at most, and 70 is the most that becomes 50 as a round number.
+pub(crate) const JITTER_MS: Range = spread(1.0, 70.0, " ms").times(0.0, 1.5, "RTT");
 pub(crate) const LATE_PERCENT: Range = spread(0.1, 5.0, " %");
 pub(crate) const LATE_MS: Range = spread(0.5, 100.0, " ms").times(0.05, 0.75, "RTT");
 pub(crate) const ACK_INTERVAL_MS: Range = spread(5.0, 100.0, " ms");
@@ -90,15 +91,19 @@ pub(crate) const BUCKET_RATE_PERCENT: Range = even(30.0, 90.0, " %");
 pub(crate) const BUCKET_MS: Range = spread(5.0, 500.0, " ms");
 pub(crate) const SHAPER_BUFFER_BDP: Range = spread(0.5, 8.0, " BDP");
 pub(crate) const LOSS_PERCENT: Range = spread(0.01, 3.0, " %");
-pub(crate) const OUTAGE_EVERY_MS: Range = spread(500.0, 8000.0, " ms");
-pub(crate) const OUTAGE_LASTS_MS: Range = spread(2.0, 200.0, " ms");
+pub(crate) const OUTAGE_EVERY_MS: Range = spread(500.0, 15000.0, " ms");
+pub(crate) const OUTAGE_LASTS_MS: Range = spread(2.0, 3000.0, " ms").times(0.0, 0.25, "that");
 pub(crate) const CROSS_PERCENT: Range = even(5.0, 70.0, " % of the narrowest rate");
 pub(crate) const MANY_FLOWS: Range = spread(8.0, 40.0, "");
 pub(crate) const MANY_STAGGER_MS: Range = spread(1.0, 150.0, " ms");
-/// Bytes that the link carries in 20 ms to a second.
-pub(crate) const RESPONSE_KB: Range =
-    spread(5.0, f64::INFINITY, " kB").times(2.5, 125.0, "rate in Mbit/s");
-pub(crate) const THINK_MS: Range = spread(10.0, 500.0, " ms");
+/// At least one packet.
+pub(crate) const RESPONSE_KB: Range = spread(1.4, f64::INFINITY, " kB").times(0.0, 10.0, "BDP");
+pub(crate) const THINK_MS: Range = spread(1.0, 60000.0, " ms");
 pub(crate) const MEDIA_PERCENT: Range = even(5.0, 80.0, " % of the narrowest rate");
 pub(crate) const EXTRA_RTT_MS: Range = spread(0.0, 300.0, " ms").times(0.5, 10.0, "RTT");
 pub(crate) const COMPETITOR_START_PERCENT: Range = even(0.0, 15.0, " %");
+pub(crate) const HANDOVER_MS: Range = spread(1.0, 100.0, " ms");
+pub(crate) const HANDOVER_LASTS_MS: Range = spread(5.0, 500.0, " ms");
+pub(crate) const WINDOW_BDP: Range = spread(0.3, 4.0, " BDP");
+pub(crate) const SEND_BUFFER_BDP: Range = spread(0.3, 8.0, " BDP");
+pub(crate) const MSS: Range = spread(500.0, 9000.0, " bytes");

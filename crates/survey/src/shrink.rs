@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::case::{Case, Disturbance};
+use crate::case::{Case, Disturbance, Ecn, Shape};
 use crate::chance::digits;
 use crate::judge::{Point, compare};
 use crate::measure::{Measure, Values};
@@ -68,7 +68,7 @@ pub fn shrink(
     let original = drawn.point;
     let mut shown = drawn;
     let mut tries = 0;
-    for stage in [without, without, fewer, plainer, rounder] {
+    for stage in STAGES {
         let mut place = 0;
         // A path that is taken has one way less to become simpler, so that the next has its place.
         while let Some(simpler) = stage(&shown.case).into_iter().nth(place) {
@@ -84,6 +84,9 @@ pub fn shrink(
     }
     shown
 }
+
+/// What makes a path simpler, in this order. With two disturbances less one has one at most.
+const STAGES: [fn(&Case) -> Vec<Case>; 5] = [without, without, fewer, plainer, rounder];
 
 /// Each disturbance left out.
 fn without(case: &Case) -> Vec<Case> {
@@ -132,7 +135,9 @@ fn plain(disturbance: &Disturbance) -> Vec<Disturbance> {
         Disturbance::RttStep { back_percent, .. } => *back_percent = None,
         Disturbance::RateStep { steps } => steps.truncate(1),
         Disturbance::Cross { poisson, .. } => *poisson = false,
-        Disturbance::Aqm { ecn, .. } => *ecn = false,
+        Disturbance::Aqm { ecn, .. } => *ecn = Ecn::Off,
+        Disturbance::Jitter { shape, .. } => *shape = Shape::Uniform,
+        Disturbance::Handovers { lasts_ms, .. } => *lasts_ms = 0.0,
         Disturbance::ManyFlows { flows, .. } => *flows = (*flows).min(4),
         Disturbance::Requests { alone, .. } | Disturbance::Media { alone, .. } => *alone = true,
         _ => {}
@@ -145,6 +150,13 @@ fn plain(disturbance: &Disturbance) -> Vec<Disturbance> {
             steps.remove(0);
         }
         Disturbance::ManyFlows { flows, .. } => *flows = (*flows).min(8),
+        Disturbance::Aqm { ecn: ecn @ Ecn::L4s, .. } => *ecn = Ecn::Classic,
+        Disturbance::Handovers { more_ms, .. } => *more_ms = vec![0.0],
+        _ => {}
+    });
+    with(&|d| match d {
+        Disturbance::Competitor { visits, .. } => *visits = 1,
+        Disturbance::Handovers { more_ms, .. } => more_ms.truncate(2),
         _ => {}
     });
     with(&|d| {
@@ -185,7 +197,7 @@ fn numbers(case: &mut Case) -> Vec<&mut f64> {
     let mut all = vec![&mut case.rate_mbps, &mut case.rtt_ms, &mut case.buffer_bdp];
     for disturbance in &mut case.disturbances {
         match disturbance {
-            Disturbance::Jitter { jitter_ms: x }
+            Disturbance::Jitter { jitter_ms: x, .. }
             | Disturbance::AckBursts { interval_ms: x, .. }
             | Disturbance::AckLoss { loss_percent: x }
             | Disturbance::LateHost { late_ms: x }
@@ -193,7 +205,9 @@ fn numbers(case: &mut Case) -> Vec<&mut f64> {
             | Disturbance::Cross { rate_percent: x, .. }
             | Disturbance::Media { rate_percent: x, .. }
             | Disturbance::ManyFlows { stagger_ms: x, .. }
-            | Disturbance::RttMix { extra_ms: x, .. } => all.push(x),
+            | Disturbance::RttMix { extra_ms: x, .. }
+            | Disturbance::ReceiveWindow { window_bdp: x }
+            | Disturbance::SendBuffer { buffer_bdp: x } => all.push(x),
             Disturbance::Reordering { chance_percent: x, delay_ms: y }
             | Disturbance::TwoWay { rate_mbps: x, buffer_ms: y, .. }
             | Disturbance::RttStep { before_ms: x, after_ms: y, .. }
@@ -204,9 +218,14 @@ fn numbers(case: &mut Case) -> Vec<&mut f64> {
             Disturbance::RateStep { steps } => {
                 all.extend(steps.iter_mut().map(|step| &mut step.factor));
             }
+            Disturbance::Handovers { more_ms, lasts_ms } => {
+                all.extend(more_ms);
+                all.push(lasts_ms);
+            }
             Disturbance::Trace { .. }
             | Disturbance::Aqm { .. }
-            | Disturbance::Competitor { .. } => {}
+            | Disturbance::Competitor { .. }
+            | Disturbance::PacketSize { .. } => {}
         }
     }
     all
@@ -214,7 +233,62 @@ fn numbers(case: &mut Case) -> Vec<&mut f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroUsize;
+
+    use fullpipe_lab::BackendChoice;
+
     use super::*;
+    use crate::case::Kind;
+    use crate::draw::draw;
+    use crate::text::Senders;
+
+    /// The path's scenario, which the simulator can run.
+    fn scenario(case: &Case) -> String {
+        let names = ["bbr3", "cubic"].map(str::to_owned).to_vec();
+        let senders = Senders { names, programs: Vec::new() };
+        let plan = plan(case, &senders, NonZeroUsize::MIN);
+        let plan = plan.unwrap_or_else(|error| panic!("{error:?}: {case:?}"));
+        BackendChoice::SIM.check_plan(&plan, "survey").expect("the simulator has it");
+        crate::text::scenario(case, &senders, 1, &[], &[])
+    }
+
+    /// Each step from a drawn path towards the simplest one is a scenario, and they end: with one
+    /// disturbance or none, and nothing that is not simple.
+    #[test]
+    fn each_simpler_path_is_a_scenario() {
+        for (i, kind) in Kind::ALL.into_iter().cycle().take(10 * Kind::ALL.len()).enumerate() {
+            let kinds: &[Kind] = if i % 2 == 0 { &[] } else { &[kind, Kind::RandomLoss] };
+            let mut case = draw(2, i as u64, kinds);
+            for (number, stage) in STAGES.into_iter().enumerate() {
+                let mut steps = 0;
+                while let Some(simpler) = stage(&case).pop() {
+                    scenario(&simpler);
+                    if number < 2 && simpler.disturbances.is_empty() {
+                        break;
+                    }
+                    case = simpler;
+                    steps += 1;
+                    assert!(steps < 40, "no end: {case:?}");
+                }
+            }
+            assert_eq!(case.disturbances.len(), 1, "{case}");
+        }
+    }
+
+    /// A path is another one without any of its disturbances, so that each is written.
+    #[test]
+    fn each_disturbance_is_written_and_can_be_left_out() {
+        for kind in Kind::ALL {
+            for path in 0..20 {
+                let case = draw(3, path, &[kind, Kind::RandomLoss]);
+                for simpler in without(&case) {
+                    let seed = case.seed;
+                    let written = [&case, &Case { seed, ..simpler }].map(scenario);
+                    assert_ne!(written[0], written[1], "{case}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn numbers_become_round_ones() {

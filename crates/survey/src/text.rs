@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use fullpipe_path::{Distribution, JitterConfig};
 use fullpipe_scenario::Protocol;
 use fullpipe_scenario::document::{
     App, Chance, CoDel, CrossTable, DelayStep, Direction, Document, EcnMode, Element, FlowTable,
@@ -10,7 +11,7 @@ use fullpipe_scenario::document::{
 };
 use fullpipe_scenario::units::Buffer;
 
-use crate::case::{Case, Disturbance, Kind, PACKET_BYTES};
+use crate::case::{Case, Disturbance, Ecn, HANDOVER_EVERY_S, Kind, Shape, visits};
 use crate::chance::digits;
 
 /// A queue has room for so many packets at least.
@@ -158,10 +159,19 @@ fn kb(bytes: f64) -> u64 {
 }
 
 /// A buffer in bytes, in packets where it is small.
-fn room(bytes: f64, least_packets: f64) -> Room {
-    Room(match bytes / PACKET_BYTES {
+fn room(case: &Case, bytes: f64, least_packets: f64) -> Room {
+    Room(match bytes / case.packet_bytes() {
         packets if packets < 100.0 => Buffer::Packets(packets.round().max(least_packets) as u64),
         _ => Buffer::Bytes(kb(bytes)),
+    })
+}
+
+/// The room of an end, which counts bytes.
+fn room_of_end(case: &Case, bdp: f64) -> Room {
+    let (bytes, least) = (bdp * case.bdp_bytes(), LEAST_PACKETS * case.packet_bytes());
+    Room(match bytes < least || case.has(Kind::Trace) {
+        true => Buffer::Bytes(bytes.max(least).round() as u64),
+        false => Buffer::Bdp(bdp),
     })
 }
 
@@ -170,8 +180,8 @@ fn path(case: &Case) -> PathTable {
     let bytes = case.buffer_bdp * case.bdp_bytes();
     let mut path = PathTable {
         rtt: Some(Time::of_ms(case.rtt_ms)),
-        buffer: Some(match bytes < least * PACKET_BYTES || case.has(Kind::Trace) {
-            true => room(bytes, least),
+        buffer: Some(match bytes < least * case.packet_bytes() || case.has(Kind::Trace) {
+            true => room(case, bytes, least),
             false => Room(Buffer::Bdp(case.buffer_bdp)),
         }),
         ..PathTable::default()
@@ -190,11 +200,18 @@ fn path(case: &Case) -> PathTable {
 fn disturb(case: &Case, disturbance: &Disturbance, path: &mut PathTable) {
     let at = |percent: f64| secs(digits(case.duration_s() as f64 * percent / 100.0, 4));
     let part = |percent: f64| case.nominal_mbps() * percent / 100.0;
-    let bucket =
-        |percent: f64, ms: f64| Size(kb(bytes_in(part(percent), ms).max(4.0 * PACKET_BYTES)));
+    let bucket = |percent: f64, ms: f64| {
+        Size(kb(bytes_in(part(percent), ms).max(4.0 * case.packet_bytes())))
+    };
     match disturbance {
-        Disturbance::Jitter { jitter_ms } => {
-            path.down.push(Element::Jitter(JitterField(Time::of_ms(*jitter_ms).0.into())));
+        Disturbance::Jitter { jitter_ms, shape } => {
+            let distribution = match shape {
+                Shape::Uniform => Distribution::Uniform,
+                Shape::Pareto => Distribution::Pareto,
+                Shape::Wifi => Distribution::Wifi,
+            };
+            let spread = JitterConfig::from(Time::of_ms(*jitter_ms).0);
+            path.down.push(Element::Jitter(JitterField(JitterConfig { distribution, ..spread })));
         }
         Disturbance::Reordering { chance_percent, delay_ms } => {
             path.down.push(Element::Reordering {
@@ -216,7 +233,7 @@ fn disturb(case: &Case, disturbance: &Disturbance, path: &mut PathTable) {
         Disturbance::TwoWay { rate_mbps, buffer_ms, .. } => {
             path.up.push(Element::Bottleneck(Box::new(Wire {
                 rate: Some(mbit(*rate_mbps)),
-                buffer: Some(room(bytes_in(*rate_mbps, *buffer_ms), LEAST_PACKETS)),
+                buffer: Some(room(case, bytes_in(*rate_mbps, *buffer_ms), LEAST_PACKETS)),
                 ..Wire::default()
             })));
         }
@@ -242,23 +259,29 @@ fn disturb(case: &Case, disturbance: &Disturbance, path: &mut PathTable) {
             path.down.push(Element::Shaper {
                 rate: mbit(part(*rate_percent)),
                 bucket: bucket(*rate_percent, *bucket_ms),
-                buffer: room(bytes, LEAST_PACKETS),
+                buffer: room(case, bytes, LEAST_PACKETS),
             });
         }
         Disturbance::RandomLoss { loss_percent } => {
             path.loss = Some(Chance::of_percent(*loss_percent));
         }
         Disturbance::LossBursts { every_ms, lasts_ms } => {
-            let outages = (1..).map(|i| f64::from(i) * every_ms);
-            let outages = outages.take_while(|from| *from < 1e3 * case.duration_s() as f64);
-            let time = |ms: f64| Time::of_ms(digits(ms, 6));
-            let outages = outages.map(|ms| Outage { from: time(ms), to: time(ms + lasts_ms) });
-            path.down.push(Element::Blackhole(outages.collect::<Vec<_>>().into()));
+            path.down.push(outages(case, *every_ms, *lasts_ms));
+        }
+        Disturbance::Handovers { more_ms, lasts_ms } => {
+            let changes = (0..).map(|i| f64::from(i) * HANDOVER_EVERY_S);
+            let changes = changes.take_while(|at| *at < case.duration_s() as f64);
+            let steps = changes.zip(more_ms.iter().cycle());
+            let steps = steps.map(|(at, ms)| DelayStep { at: secs(at), delay: Time::of_ms(*ms) });
+            path.down.push(Element::DelaySteps(steps.collect::<Vec<_>>().into()));
+            if *lasts_ms > 0.0 {
+                path.down.push(outages(case, 1e3 * HANDOVER_EVERY_S, *lasts_ms));
+            }
         }
         Disturbance::Aqm { queue, ecn } => {
-            let bytes =
-                (case.buffer_bdp * case.bdp_bytes()).max(LEAST_MANAGED_PACKETS * PACKET_BYTES);
-            path.queue = Some(discipline(queue, Some(*ecn), bytes));
+            let least = LEAST_MANAGED_PACKETS * case.packet_bytes();
+            let bytes = (case.buffer_bdp * case.bdp_bytes()).max(least);
+            path.queue = Some(discipline(queue, Some(*ecn != Ecn::Off), bytes));
         }
         Disturbance::LateHost { .. }
         | Disturbance::Trace { .. }
@@ -267,8 +290,20 @@ fn disturb(case: &Case, disturbance: &Disturbance, path: &mut PathTable) {
         | Disturbance::Requests { .. }
         | Disturbance::Media { .. }
         | Disturbance::RttMix { .. }
-        | Disturbance::Competitor { .. } => {}
+        | Disturbance::Competitor { .. }
+        | Disturbance::ReceiveWindow { .. }
+        | Disturbance::SendBuffer { .. }
+        | Disturbance::PacketSize { .. } => {}
     }
+}
+
+/// Times in which all is lost, until the end.
+fn outages(case: &Case, every_ms: f64, lasts_ms: f64) -> Element {
+    let outages = (1..).map(|i| f64::from(i) * every_ms);
+    let outages = outages.take_while(|from| *from < 1e3 * case.duration_s() as f64);
+    let time = |ms: f64| Time::of_ms(digits(ms, 6));
+    let outages = outages.map(|ms| Outage { from: time(ms), to: time(ms + lasts_ms) });
+    Element::Blackhole(outages.collect::<Vec<_>>().into())
 }
 
 /// A queue discipline by its name, in a buffer of so many bytes.
@@ -284,6 +319,10 @@ fn discipline(name: &str, ecn: Option<bool>, bytes: f64) -> Queue {
             ce_threshold: None,
         },
         "pie" => Queue::Pie { target: None, update: None, max_burst: None, ecn },
+        "dualpi2" => {
+            Queue::DualPi2 { target: None, rtt_max: None, ramp_from: None, ramp_range: None }
+        }
+        "step" => Queue::Step { mark_above: Room(Buffer::Bytes(kb(bytes / 6.0))) },
         _ => Queue::Red {
             min: Room(Buffer::Bytes(kb(bytes / 6.0))),
             max: Room(Buffer::Bytes(kb(bytes / 2.0))),
@@ -297,13 +336,25 @@ fn discipline(name: &str, ecn: Option<bool>, bytes: f64) -> Queue {
 /// The flows under test, and after them those that are there for them: these are in no figure of a
 /// run.
 fn flows(case: &Case) -> Vec<FlowTable> {
-    let usual = FlowTable { transport: case.tcp.then_some(Protocol::Tcp), ..FlowTable::default() };
+    let mss = case.disturbances.iter().find_map(|d| match d {
+        Disturbance::PacketSize { mss } => u32::try_from(*mss).ok(),
+        _ => None,
+    });
+    let transport = case.tcp.then_some(Protocol::Tcp);
+    let usual = FlowTable { transport, mss, ..FlowTable::default() };
     let mut tested = usual.clone();
     let mut stagger_ms = case.stagger_ms;
     for disturbance in &case.disturbances {
         match disturbance {
+            Disturbance::ReceiveWindow { window_bdp } => {
+                tested.receive_window = Some(room_of_end(case, *window_bdp));
+            }
+            Disturbance::SendBuffer { buffer_bdp } => {
+                tested.send_buffer = Some(room_of_end(case, *buffer_bdp));
+            }
             Disturbance::LateHost { late_ms } => tested.jitter = Some(Time::of_ms(*late_ms)),
-            Disturbance::Aqm { ecn: true, .. } => tested.ecn = EcnMode::Classic,
+            Disturbance::Aqm { ecn: Ecn::Classic, .. } => tested.ecn = EcnMode::Classic,
+            Disturbance::Aqm { ecn: Ecn::L4s, .. } => tested.ecn = EcnMode::L4s,
             Disturbance::ManyFlows { stagger_ms: many, .. } => stagger_ms = *many,
             _ => {}
         }
@@ -346,13 +397,6 @@ fn flows(case: &Case) -> Vec<FlowTable> {
                     ..named("media", &tested)
                 }
             }
-            Disturbance::Competitor { cc, flows, start_percent } => FlowTable {
-                cc: cc.parse().ok(),
-                count: Some(*flows),
-                start: Some(secs(digits(case.duration_s() as f64 * start_percent / 100.0, 3))),
-                background: true,
-                ..named("competitor", &usual)
-            },
             Disturbance::TwoWay { flows, cc, .. } => FlowTable {
                 cc: cc.parse().ok(),
                 count: Some(*flows),
@@ -363,7 +407,23 @@ fn flows(case: &Case) -> Vec<FlowTable> {
             _ => return None,
         })
     });
-    near.into_iter().chain(others).collect()
+    let competitors = case.disturbances.iter().flat_map(|disturbance| match disturbance {
+        Disturbance::Competitor { cc, flows, start_percent, visits: times } => {
+            let at = |percent: f64| secs(digits(case.duration_s() as f64 * percent / 100.0, 4));
+            let each =
+                visits(*start_percent, *times).zip(1..).map(|((from, to), number)| FlowTable {
+                    cc: cc.parse().ok(),
+                    count: Some(*flows),
+                    start: Some(at(from)),
+                    stop: (number < *times).then(|| at(to)),
+                    background: true,
+                    ..named("competitor", &usual)
+                });
+            each.collect()
+        }
+        _ => Vec::new(),
+    });
+    near.into_iter().chain(others).chain(competitors).collect()
 }
 
 /// The traffic that reacts to nothing, if a disturbance is that.

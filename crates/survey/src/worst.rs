@@ -190,7 +190,7 @@ fn expectation(claim: &Claim<'_>, shown: &Shown, seeds: usize) -> String {
     let Claim { cc, against, measure, limit } = *claim;
     let case = &shown.case;
     let other = |figure: &str| of(figure, Some(against), seeds);
-    let reference = match measure {
+    let mut reference = match measure {
         Measure::Goodput if takes_more_than_fair(case, &shown.reference) => format!(
             "{:.4} * ({} + {})",
             case.fair_share(),
@@ -202,6 +202,9 @@ fn expectation(claim: &Claim<'_>, shown: &Shown, seeds: usize) -> String {
         }
         _ => term(measure, case, Some(against), seeds),
     };
+    if measure == Measure::Goodput && case.has(Kind::Requests) {
+        reference = format!("({reference} - {:.6})", case.answer_mbps());
+    }
     let own = term(measure, case, Some(cc), seeds);
     holds(measure, limit, &own, &reference, case.judged_from_s())
 }

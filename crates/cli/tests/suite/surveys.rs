@@ -140,7 +140,7 @@ fn ctrl_c_keeps_what_is_done() {
 #[test]
 fn bad_input_is_one_line() {
     let dir = tempfile::tempdir().expect("a directory");
-    std::fs::write(dir.path().join("x.json"), "{\"schema_version\": 3}").expect("a file");
+    std::fs::write(dir.path().join("x.json"), "{\"schema_version\": 4}").expect("a file");
     refused_with(
         dir.path(),
         &[

@@ -25,7 +25,7 @@ pub const PAGE: &str = "report.html";
 
 /// The version of the JSON's form. It grows when a field changes its name or its meaning; fields
 /// may be added without.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// The results of a survey as a whole.
 #[derive(Clone, PartialEq, Debug, Serialize)]

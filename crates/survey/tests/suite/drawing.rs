@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use fullpipe_survey::case::{Ecn, Shape};
 use fullpipe_survey::draw::{draw, table};
-use fullpipe_survey::{Case, Kind};
+use fullpipe_survey::{Case, Disturbance, Kind};
 
 use crate::{options, survey};
 
@@ -26,6 +27,7 @@ fn a_path_depends_on_seed_number_and_kinds_alone() {
 #[test]
 fn each_drawn_path_is_a_scenario() {
     let mut drawn: BTreeMap<Kind, u32> = BTreeMap::new();
+    let mut with_loss = drawn.clone();
     for seed in 1..=3 {
         let options =
             fullpipe_survey::run::Options { seed, ..options(&["bbr3", "cubic"], 200, &[]) };
@@ -35,12 +37,14 @@ fn each_drawn_path_is_a_scenario() {
             check(&path.case);
             for kind in path.case.kinds() {
                 *drawn.entry(kind).or_default() += 1;
+                *with_loss.entry(kind).or_default() += u32::from(path.case.has(Kind::RandomLoss));
             }
         }
     }
     for kind in Kind::ALL {
-        let times = drawn.get(&kind).copied().unwrap_or(0);
-        assert!(times >= 20, "{kind}: {times} of 600");
+        let times = |of: &BTreeMap<Kind, u32>| of.get(&kind).copied().unwrap_or(0);
+        assert!(times(&drawn) >= 20, "{kind}: {} of 600", times(&drawn));
+        assert!(times(&with_loss) >= 3, "{kind} with loss: {} of 600", times(&with_loss));
     }
 }
 
@@ -56,6 +60,29 @@ fn check(case: &Case) {
     assert!(case.duration_s() >= 30 && case.judged_from_s() < case.duration_s() / 3, "{text}");
     // A larger window would have more to write, and a flow in backoff would send into each burst.
     assert!(!text.contains("on_off") && !text.contains("loss_bursts"), "{text}");
+}
+
+/// What outsiders found first is in the distribution, and not at its end.
+#[test]
+fn limits_of_ends_and_pauses_are_drawn_widely() {
+    let drawn = |kind| (0..200).filter_map(move |i| draw(1, i, &[kind]).disturbances.pop());
+    let count = |kind, is: fn(&Disturbance) -> bool| drawn(kind).filter(is).count();
+    let window = |d: &Disturbance| matches!(d, Disturbance::ReceiveWindow { window_bdp: 1.0..2.0 });
+    assert!(count(Kind::ReceiveWindow, window) > 30, "one to two BDP");
+    let idle = |d: &Disturbance| matches!(d, Disturbance::Requests { think_ms: 1e3.., .. });
+    assert!(count(Kind::Requests, idle) > 50, "more than a second");
+    let at_once = |d: &Disturbance| matches!(d, Disturbance::Requests { think_ms: ..10.0, .. });
+    assert!(count(Kind::Requests, at_once) > 20, "less than 10 ms");
+    let spikes = |d: &Disturbance| {
+        matches!(d, Disturbance::Jitter { shape: Shape::Wifi | Shape::Pareto, .. })
+    };
+    assert!(count(Kind::Jitter, spikes) > 60, "jitter with spikes");
+    let several = |d: &Disturbance| matches!(d, Disturbance::Competitor { visits: 2.., .. });
+    assert!(count(Kind::Competitor, several) > 100, "flows that come and go");
+    let l4s = |d: &Disturbance| matches!(d, Disturbance::Aqm { ecn: Ecn::L4s, .. });
+    assert!(count(Kind::Aqm, l4s) > 40, "L4S");
+    let jumbo = |d: &Disturbance| matches!(d, Disturbance::PacketSize { mss: 4000.. });
+    assert!(count(Kind::PacketSize, jumbo) > 20, "jumbo frames");
 }
 
 #[test]

@@ -9,13 +9,14 @@ use std::sync::atomic::AtomicBool;
 use fullpipe_report::plan::Plan;
 use fullpipe_scenario::Edition;
 use fullpipe_survey::baseline::Baseline;
+use fullpipe_survey::draw::draw;
 use fullpipe_survey::judge::Point;
 use fullpipe_survey::report::{self, Asked, PAGE, Report};
 use fullpipe_survey::results::Outcomes;
 use fullpipe_survey::run::{Options, Survey};
-use fullpipe_survey::text::numbered;
+use fullpipe_survey::text::{Senders, numbered, scenario};
 use fullpipe_survey::worst::Wanted;
-use fullpipe_survey::{Kind, Measure};
+use fullpipe_survey::{Disturbance, Kind, Measure, Values};
 
 use crate::{options, planted, point, run, survey};
 
@@ -138,6 +139,25 @@ fn an_algorithm_against_itself_shows_what_chance_does() {
             (0..plan.grid.runs.len()).map(|i| point(&plan, i).expect("a run")).collect();
         assert_eq!((plan.judge_runs(&runs)[0].met, runs.len()), (false, 4), "{}", worst.text);
     }
+}
+
+/// The goodput of flows that come and go is over the time that is judged, as that of the others.
+#[test]
+fn flows_that_come_and_go_have_their_part_of_the_time() {
+    let [cc, name] = ["fixed:2mbit", "bbr3"].map(str::to_owned);
+    let visits = Disturbance::Competitor { cc, flows: 1, start_percent: 0.0, visits: 3 };
+    let mut case = draw(1, 0, &[]);
+    (case.rate_mbps, case.rtt_ms, case.buffer_bdp, case.flows) = (10.0, 50.0, 1.0, 1);
+    case.disturbances = vec![visits];
+    let senders = Senders { names: vec![name], programs: Vec::new() };
+    let text = scenario(&case, &senders, 1, &[], &Values::expectations(&case));
+    let plan = Plan::parse(&text, "a file", "it", Path::new(""), Edition::default());
+    let run = point(&plan.expect("a scenario"), 0).expect("a run");
+    let values = Values::of(&case, &run.probes);
+    // There for 40 of the 75 % that are judged.
+    let expected = 2.0 * 40.0 / 75.0;
+    let other = values.competitor_goodput_mbps.expect("a goodput");
+    assert!((other / expected - 1.0).abs() < 0.1, "{other} of {expected}");
 }
 
 #[test]

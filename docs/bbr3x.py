@@ -59,8 +59,8 @@ def effects():
 
 
 LIMITS = (
-    "one-flow", "one-flow-loss", "random-loss", "fairness", "beside-cubic", "beside-bbr1", "shallow", "short-flow",
-    "long-rtt", "steps",
+    "one-flow", "one-flow-loss", "random-loss", "jitter-and-loss", "fairness", "beside-cubic", "beside-bbr1", "two-way",
+    "shallow", "short-flow", "long-rtt", "steps", "rtt-step",
 )
 
 

@@ -27,7 +27,11 @@
 #define BASELINE_LOSS_MAX PERCENT(6)
 #define BASELINE_PACKETS 100
 #define LEAST_DELIVERED PERCENT(80)
-#define MAX_EXCESS 0x7fffffff
+#define STARVED_RTT 3
+#define STARVED_ROUNDS 2
+#define QUESTION_INTERVAL (2000 * MILLIS)
+#define ANSWER_SHIFT 4
+#define BASE_SHIFT 1
 
 /*
  * The square root, rounded down: a binary digit at a time, and without a branch on n, of which the verifier would follow both
@@ -73,7 +77,7 @@ static inline bool is_queueing(uint64_t rtt, uint64_t least, unsigned shift)
 /* Amendments that conclude nothing from an RTT above min_rtt. */
 #define ON_ANY_PATH                                                                     \
 	(1u << IGNORE_SMALL_LOSS | 1u << BASELINE_LOSS | 1u << TIMERS_IN_ROUND_TRIPS | \
-	 1u << PROBE_RTT_EMPTIES_QUEUE)
+	 1u << PROBE_RTT_EMPTIES_QUEUE | 1u << PROBE_RTT_WHEN_STARVED)
 
 /* True if an amendment is on, and may act on this path. */
 static inline bool acts(const struct bbr3 *b, enum bbr3_amendment amendment)
@@ -86,44 +90,74 @@ static inline bool has_seen_queue(const struct bbr3 *b)
 	return b->amended.queueing_acks == QUEUE_ACKS;
 }
 
+static inline uint64_t mean_round_trip(const struct bbr3_amended *a)
+{
+	return a->round_rtts ? a->round_rtt_sum / a->round_rtts : INFINITE;
+}
+
+static inline void forget_round_trips(struct bbr3 *b)
+{
+	b->amended.round_rtt_sum = 0;
+	b->amended.round_rtts = 0;
+	b->amended.round_least_rtt = INFINITE;
+}
+
 static inline void begin_calm(struct bbr3 *b)
 {
 	b->amended.calm_rounds = 0;
-	b->amended.excess = 1;
+	b->amended.mean_rtt = INFINITE;
+	forget_round_trips(b);
 }
 
 /*
- * True if the mean RTT of the round that ends here is short, and min_rtt not far above the
+ * A round of CRUISE or ProbeRTT ends. It is calm if its mean RTT is short, and min_rtt not far above the
  * connection's shortest RTT, as with another flow's queue in it.
  */
-static inline bool is_round_calm(const struct bbr3 *b)
-{
-	return b->amended.excess <= 0 &&
-	       !is_queueing(b->min_rtt, b->amended.shortest_rtt, COMPETITOR_QUEUE_SHIFT);
-}
-
-/* Notes an RTT of CRUISE or ProbeRTT. */
-static inline void note_calm(struct bbr3 *b, uint64_t rtt)
+static inline void judge_mean(struct bbr3 *b, uint64_t mean)
 {
 	struct bbr3_amended *a = &b->amended;
 
-	if (b->round_start) {
-		if (is_round_calm(b))
-			a->calm_rounds += a->calm_rounds < 255;
-		else if (b->state != PROBE_RTT)
-			a->calm_rounds = 0;
-		a->excess = 1;
-	}
-	if (rtt != INFINITE) {
-		uint64_t longest = add_sat(b->min_rtt, b->min_rtt >> SHORT_RTT_SHIFT);
-		/* In units of 1024 ns; the shift rounds down. */
-		int64_t excess = a->excess + ((int64_t)(rtt - longest) >> 10);
-
-		excess = excess > MAX_EXCESS ? MAX_EXCESS : excess;
-		a->excess = (int32_t)(excess < -MAX_EXCESS - 1 ? -MAX_EXCESS - 1 : excess);
-	}
-	if (b->state == PROBE_BW_CRUISE && !a->is_quiet && a->calm_rounds >= CALM_ROUNDS)
+	a->mean_rtt = mean;
+	a->base_rtt[0] = min64(a->base_rtt[0], mean);
+	if (is_short(mean, b->min_rtt) &&
+	    !is_queueing(b->min_rtt, a->shortest_rtt, COMPETITOR_QUEUE_SHIFT))
+		a->calm_rounds += a->calm_rounds < 255;
+	else if (b->state == PROBE_BW_CRUISE)
+		a->calm_rounds = 0;
+	if (b->state == PROBE_BW_CRUISE && a->calm_rounds >= CALM_ROUNDS)
 		a->is_quiet = true;
+}
+
+/* A round that delivered far less than the bandwidth at a long RTT. Two of them ask why. */
+static inline void judge_starved(struct bbr3 *b, const struct bbr3_sample *rs, uint64_t least)
+{
+	struct bbr3_amended *a = &b->amended;
+	bool is_starved = !rs->is_app_limited &&
+			  b->bw_latest < gain_of(LEAST_DELIVERED, b->max_bw) && least != INFINITE &&
+			  least >= mul_sat(b->min_rtt, STARVED_RTT) && rs->now >= a->next_question;
+
+	a->question_rtt = INFINITE;
+	a->starved_rounds = is_starved ? a->starved_rounds + 1 : 0;
+	if (a->starved_rounds == STARVED_ROUNDS && is_on(PROBE_RTT_WHEN_STARVED)) {
+		a->starved_rounds = 0;
+		a->next_question = add_sat(rs->now, QUESTION_INTERVAL);
+		a->question_rtt = rs->rtt == INFINITE ? least : max64(rs->rtt, least);
+		a->question_bw = b->bw_latest;
+	}
+}
+
+/* A round ends, and with it its RTTs. */
+static inline void end_round_trips(struct bbr3 *b, const struct bbr3_sample *rs)
+{
+	struct bbr3_amended *a = &b->amended;
+	uint64_t least = a->round_least_rtt;
+	uint64_t mean = mean_round_trip(a);
+
+	forget_round_trips(b);
+	if (b->state == PROBE_BW_CRUISE || b->state == PROBE_RTT)
+		judge_mean(b, mean);
+	if (b->state == PROBE_BW_CRUISE || b->state == PROBE_BW_REFILL || b->state == PROBE_BW_UP)
+		judge_starved(b, rs, least);
 }
 
 /* BBR.ProbeRTTInterval. */
@@ -160,12 +194,18 @@ static inline bool delivers_what_it_estimates(const struct bbr3 *b)
 	return b->max_bw_filter[1] >= b->max_bw_filter[0] - (b->max_bw_filter[0] >> DELIVERED_SHIFT);
 }
 
-SELDOM void note_rtt(struct bbr3 *b, const struct bbr3_sample *rs)
+/* Notes the RTT of an ACK. True if ProbeRTT is to come at once. */
+SELDOM bool note_rtt(struct bbr3 *b, const struct bbr3_sample *rs)
 {
 	struct bbr3_amended *a = &b->amended;
 
-	if (b->state == PROBE_BW_CRUISE || b->state == PROBE_RTT)
-		note_calm(b, rs->rtt);
+	if (b->round_start)
+		end_round_trips(b, rs);
+	if (rs->rtt != INFINITE) {
+		a->round_rtt_sum = add_sat(a->round_rtt_sum, rs->rtt);
+		a->round_rtts += a->round_rtts < UINT32_MAX;
+		a->round_least_rtt = min64(a->round_least_rtt, rs->rtt);
+	}
 	if (b->state == PROBE_BW_CRUISE)
 		a->least_rtt = b->round_start ? rs->rtt : min64(a->least_rtt, rs->rtt);
 	/* A single long RTT may be a delayed ACK. */
@@ -176,8 +216,11 @@ SELDOM void note_rtt(struct bbr3 *b, const struct bbr3_sample *rs)
 		a->probe_rtt_at_latest = probe_rtt_at_latest(b, rs->now);
 	if (acts(b, PROBE_RTT_WHEN_NEEDED) && b->state != PROBE_RTT &&
 	    is_short(rs->rtt, min64(b->probe_rtt_min_delay, b->min_rtt)) &&
-	    rs->now < a->probe_rtt_at_latest)
+	    rs->now < a->probe_rtt_at_latest) {
 		b->probe_rtt_min_expiry = add_sat(rs->now, probe_rtt_interval(b));
+		return false;
+	}
+	return a->question_rtt != INFINITE && b->state != PROBE_RTT;
 }
 
 /* CRUISE needs no margin where it keeps no queue. */
@@ -220,12 +263,18 @@ static inline void end_cruise_for_amendments(struct bbr3 *b, const struct bbr3_c
 	a->rounds = 0;
 	if (b->state != PROBE_BW_CRUISE)
 		return;
+	/* The newest round had no queue of this flow. */
+	uint64_t base = min64(a->base_rtt[0], a->base_rtt[1]);
+	bool is_at_base = is_short(a->mean_rtt, base) &&
+			  !is_queueing(base, b->min_rtt, BASE_SHIFT);
+	a->base_rtt[1] = a->base_rtt[0];
+	a->base_rtt[0] = INFINITE;
 	uint64_t lost = sub_sat(c->lost, a->cruise_lost);
 	uint64_t all = add_sat(lost, sub_sat(c->delivered, a->cruise_delivered));
 	if (all < BASELINE_PACKETS * c->smss)
 		return;
 	a->baseline_loss = 0;
-	if (has_seen_queue(b) && is_short(a->least_rtt, b->min_rtt))
+	if (has_seen_queue(b) && is_at_base)
 		a->baseline_loss = (uint32_t)min64(gain_ratio(lost, all), BASELINE_LOSS_MAX);
 }
 
@@ -305,10 +354,41 @@ static inline bool ends_up(struct bbr3 *b, const struct bbr3_conn *c, const stru
 	       a->rounds >= UP_QUEUE_ROUNDS && is_queueing(rs->rtt, b->min_rtt, UP_QUEUE_SHIFT);
 }
 
+/* BBR.min_rtt is BBR.probe_rtt_min_delay. */
+static inline void take_probe_rtt_min_delay(struct bbr3 *b)
+{
+	b->min_rtt = b->probe_rtt_min_delay;
+	b->min_rtt_expiry = add_sat(b->probe_rtt_min_expiry,
+				    max64(probe_rtt_interval(b),
+					  MIN_RTT_FILTER_LEN - PROBE_RTT_INTERVAL));
+}
+
+/*
+ * The answer to a question: the RTT went down with this flow's own volume, or it did not. The RTTs of the
+ * round at hand are those of packets that left when ProbeRTT had its window.
+ */
+static inline void answer(struct bbr3 *b)
+{
+	struct bbr3_amended *a = &b->amended;
+	uint64_t mean = mean_round_trip(a), rtt = a->question_rtt, fell_by = sub_sat(rtt, mean);
+
+	a->question_rtt = INFINITE;
+	if (rtt == INFINITE)
+		return;
+	if (fell_by <= b->min_rtt >> ANSWER_SHIFT && mean != INFINITE &&
+	    b->probe_rtt_min_delay >= mul_sat(b->min_rtt, STARVED_RTT)) {
+		take_probe_rtt_min_delay(b);
+	} else if (fell_by > sub_sat(rtt, b->min_rtt) / 2) {
+		b->max_bw = b->max_bw_filter[0] = a->question_bw;
+		b->max_bw_filter[1] = 0;
+	}
+}
+
 static inline void end_probe_rtt_for_amendments(struct bbr3 *b, uint64_t now)
 {
 	if (!IS_AMENDED)
 		return;
+	answer(b);
 	b->amended.is_quiet = b->amended.calm_rounds > 0;
 	b->amended.probe_rtt_at_latest = probe_rtt_at_latest(b, now);
 }

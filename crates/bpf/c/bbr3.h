@@ -144,9 +144,9 @@ static inline void update_ack_aggregation(struct bbr3 *b, const struct bbr3_conn
 
 static inline void update_min_rtt(struct bbr3 *b, const struct bbr3_sample *rs)
 {
-	if (IS_AMENDED)
-		note_rtt(b, rs);
-	b->probe_rtt_expired = rs->now > b->probe_rtt_min_expiry;
+	bool is_due = IS_AMENDED && note_rtt(b, rs);
+
+	b->probe_rtt_expired = is_due || rs->now > b->probe_rtt_min_expiry;
 	if (rs->rtt == INFINITE)
 		return;
 	if (rs->rtt < b->probe_rtt_min_delay || b->probe_rtt_expired) {
@@ -155,12 +155,8 @@ static inline void update_min_rtt(struct bbr3 *b, const struct bbr3_sample *rs)
 	}
 	bool has_expired = rs->now > b->min_rtt_expiry && !b->probe_rtt_expired &&
 			   b->state != PROBE_RTT;
-	if (b->probe_rtt_min_delay < b->min_rtt || has_expired) {
-		b->min_rtt = b->probe_rtt_min_delay;
-		b->min_rtt_expiry = add_sat(b->probe_rtt_min_expiry,
-					    max64(probe_rtt_interval(b),
-						  MIN_RTT_FILTER_LEN - PROBE_RTT_INTERVAL));
-	}
+	if (b->probe_rtt_min_delay < b->min_rtt || has_expired)
+		take_probe_rtt_min_delay(b);
 }
 
 static inline void advance_latest_delivery_signals(struct bbr3 *b, const struct bbr3_sample *rs)
@@ -231,7 +227,10 @@ static inline void bbr3_init(struct bbr3 *b, struct bbr3_conn *c, uint64_t now, 
 			.shortest_rtt = INFINITE,
 			.least_rtt = INFINITE,
 			.probe_rtt_at_latest = INFINITE,
-			.excess = 1,
+			.round_least_rtt = INFINITE,
+			.mean_rtt = INFINITE,
+			.base_rtt = { INFINITE, INFINITE },
+			.question_rtt = INFINITE,
 		},
 	};
 	init_pacing_rate(c);

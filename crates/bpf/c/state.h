@@ -85,6 +85,7 @@ enum bbr3_amendment {
 	PROBE_RTT_EMPTIES_QUEUE,
 	MARGIN_WITH_QUEUE,
 	UP_ENDS_IN_QUEUE,
+	PROBE_RTT_WHEN_STARVED,
 	NUMBER_OF_AMENDMENTS,
 };
 
@@ -159,13 +160,21 @@ struct bbr3_amended {
 	uint64_t probe_rtt_at_latest;
 	uint64_t cruise_lost;
 	uint64_t cruise_delivered;
+	/* The RTTs of this round: their sum and the shortest. */
+	uint64_t round_rtt_sum;
+	uint64_t round_least_rtt;
+	/* The mean RTT of the newest whole round of this CRUISE or ProbeRTT. */
+	uint64_t mean_rtt;
+	/* The least mean RTT of a round of CRUISE or ProbeRTT: in this cycle, and in the one before. */
+	uint64_t base_rtt[2];
+	/* No ProbeRTT is asked for before. */
+	uint64_t next_question;
+	/* What was measured when one was asked for; no RTT without a question. */
+	uint64_t question_rtt;
+	uint64_t question_bw;
 	/* A factor, as PERCENT() makes it. */
 	uint32_t baseline_loss;
-	/*
-	 * The sum of the differences of this round's RTTs in CRUISE or ProbeRTT to the longest RTT that
-	 * is short, in units of 1024 ns, and one more.
-	 */
-	int32_t excess;
+	uint32_t round_rtts;
 	bool has_reached_target;
 	/* Of this UP, or of this CRUISE. */
 	uint8_t rounds;
@@ -175,6 +184,8 @@ struct bbr3_amended {
 	bool is_quiet;
 	/* Of this ProbeRTT, or the newest in a row of this CRUISE. */
 	uint8_t calm_rounds;
+	/* The newest starved ones in a row. */
+	uint8_t starved_rounds;
 };
 
 /*

@@ -31,11 +31,14 @@ pub enum Amendment {
     MarginWithQueue,
     /// UP ends after two rounds if its packets wait for half of the shortest RTT.
     UpEndsInQueue,
+    /// A flow that gets far less than its bandwidth at a long RTT asks by ProbeRTT if the path has
+    /// become longer or the link slower.
+    ProbeRttWhenStarved,
 }
 
 impl Amendment {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::UpEndsAtTarget,
         Self::ProbeRttWhenNeeded,
         Self::DeeperDown,
@@ -47,6 +50,7 @@ impl Amendment {
         Self::ProbeRttEmptiesQueue,
         Self::MarginWithQueue,
         Self::UpEndsInQueue,
+        Self::ProbeRttWhenStarved,
     ];
 
     /// The name, as in a scenario file.
@@ -63,6 +67,7 @@ impl Amendment {
             Self::ProbeRttEmptiesQueue => "probe_rtt_empties_queue",
             Self::MarginWithQueue => "margin_with_queue",
             Self::UpEndsInQueue => "up_ends_in_queue",
+            Self::ProbeRttWhenStarved => "probe_rtt_when_starved",
         }
     }
 }

@@ -36,6 +36,27 @@ pub(crate) struct Names {
     pub(super) linux: &'static str,
 }
 
+/// When ProbeRTT is to come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Need {
+    /// An interval from now: the RTT at hand is what it would find.
+    None,
+    /// In its time.
+    InTime,
+    Now,
+}
+
+/// What a ProbeRTT has shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// An RTT.
+    Rtt,
+    /// The path has become longer: the RTT at hand is min_rtt from now on.
+    LongerPath,
+    /// The link has become slower: it has this bandwidth.
+    SlowerLink(Rate),
+}
+
 /// Amendments of a flavour: they see the model, keep what they learn, and say what is to be. The
 /// default methods amend nothing.
 pub(crate) trait Amend: Clone + Debug {
@@ -93,10 +114,10 @@ pub(crate) trait Amend: Clone + Debug {
     #[inline]
     fn begin_refill(&mut self, _: &View<'_>) {}
 
-    /// The RTT of each ACK. True if it is what ProbeRTT would find.
+    /// The RTT of each ACK, and what it means to ProbeRTT.
     #[inline]
-    fn note_rtt(&mut self, _: &View<'_>, _: &RateSample) -> bool {
-        false
+    fn note_rtt(&mut self, _: &View<'_>, _: &RateSample) -> Need {
+        Need::InTime
     }
 
     /// True if an application-limited Startup may show that it needs no ProbeRTT.
@@ -109,9 +130,17 @@ pub(crate) trait Amend: Clone + Debug {
     #[inline]
     fn begin_probe_rtt(&mut self) {}
 
+    /// True if a probe that ProbeRTT cuts short ends its cycle of the max filter.
+    #[inline]
+    fn is_probe_cut(&self) -> bool {
+        true
+    }
+
     /// ProbeRTT ends.
     #[inline]
-    fn end_probe_rtt(&mut self, _: &View<'_>, _now: Instant) {}
+    fn end_probe_rtt(&mut self, _: &View<'_>, _now: Instant) -> Found {
+        Found::Rtt
+    }
 
     /// The most that ProbeRTTCwnd may be.
     #[inline]

@@ -3,9 +3,10 @@
 //! has the measurements.
 
 mod params;
+mod round_trips;
 
-use super::amend::{Amend, Names, View};
-use super::min_rtt::{is_short, longest_short};
+use super::amend::{Amend, Found, Names, Need, View};
+use super::min_rtt::is_short;
 use super::params::{
     DEFAULT_CWND_GAIN, FULL_BW_GROWTH, MIN_PIPE_PACKETS, PACING_MARGIN, PROBE_RTT_INTERVAL,
     PROBE_WAIT_BASE,
@@ -17,6 +18,7 @@ use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::{Duration, Gain, Instant, Rate};
 use params::*;
+use round_trips::RoundTrips;
 
 /// Amendments that conclude nothing from an RTT above min_rtt. The others act on a quiet path
 /// alone.
@@ -24,7 +26,8 @@ const ON_ANY_PATH: Amendments = Amendments::NONE
     .with(Amendment::IgnoreSmallLoss)
     .with(Amendment::BaselineLoss)
     .with(Amendment::TimersInRoundTrips)
-    .with(Amendment::ProbeRttEmptiesQueue);
+    .with(Amendment::ProbeRttEmptiesQueue)
+    .with(Amendment::ProbeRttWhenStarved);
 
 /// State of the amendments.
 #[derive(Clone, Debug)]
@@ -54,10 +57,29 @@ pub(crate) struct Amended {
     is_quiet: bool,
     /// Calm rounds of this ProbeRTT, or the newest in a row of this CRUISE.
     calm_rounds: u8,
-    /// Sum of what the RTTs of this round of CRUISE or ProbeRTT are above the longest that is
-    /// short, less what others are below it, in units of 1024 ns. One more, so that a round without
-    /// RTTs is not calm.
-    excess: i32,
+    /// The RTTs of this round.
+    round_trips: RoundTrips,
+    /// The mean RTT of the newest whole round of this CRUISE or ProbeRTT; [`Duration::MAX`] before
+    /// one.
+    mean_rtt: Duration,
+    /// The least mean RTT of a round of CRUISE or ProbeRTT: in this cycle of ProbeBW, and in the one
+    /// before. DOWN has drained what is this flow's own, so that jitter, data on the way back and
+    /// others' queues are in it.
+    base_rtt: [Duration; 2],
+    /// The newest starved rounds in a row.
+    starved_rounds: u8,
+    /// No ProbeRTT is asked for before.
+    next_question: Instant,
+    /// What a ProbeRTT was asked for.
+    question: Option<Question>,
+}
+
+/// A flow gets less than its bandwidth, and the RTT is far above min_rtt. What was measured when it
+/// asked why.
+#[derive(Clone, Copy, Debug)]
+struct Question {
+    rtt: Duration,
+    bw: Rate,
 }
 
 impl Amended {
@@ -72,58 +94,86 @@ impl Amended {
 
     /// Begins to look for calm rounds.
     fn begin_calm(&mut self) {
-        (self.calm_rounds, self.excess) = (0, 1);
+        self.calm_rounds = 0;
+        self.mean_rtt = Duration::MAX;
+        self.round_trips = RoundTrips::NONE;
     }
 
-    /// True if the mean RTT of the round that ends here is short. Where min_rtt is far above the
-    /// connection's shortest RTT, it may have another flow's queue in it.
-    fn is_round_calm(&self, view: &View<'_>) -> bool {
+    /// True if the mean RTT of a round is short. Where min_rtt is far above the connection's
+    /// shortest RTT, it may have another flow's queue in it.
+    fn is_calm(view: &View<'_>, mean: Duration) -> bool {
         let shortest = view.conn.sampler.min_rtt();
-        self.excess <= 0 && !is_queueing(view.rtt.min, shortest, COMPETITOR_QUEUE_SHIFT)
+        is_short(mean, view.rtt.min) && !is_queueing(view.rtt.min, shortest, COMPETITOR_QUEUE_SHIFT)
+    }
+
+    /// A round ends, and with it its RTTs.
+    #[cold]
+    fn end_round(&mut self, view: &View<'_>, rs: &RateSample) {
+        let round_trips = core::mem::replace(&mut self.round_trips, RoundTrips::NONE);
+        if matches!(view.state, State::ProbeBwCruise | State::ProbeRtt) {
+            self.judge_mean(view, round_trips.mean());
+        }
+        if matches!(view.state, State::ProbeBwCruise | State::ProbeBwRefill | State::ProbeBwUp) {
+            self.judge_starved(view, rs, round_trips.least());
+        }
     }
 
     /// A round of CRUISE or ProbeRTT ends. It may show that the path is quiet. Both begin within a
     /// round, of which the rest counts as one.
-    #[cold]
-    fn end_round(&mut self, view: &View<'_>) {
-        let (state, is_calm) = (view.state, self.is_round_calm(view));
-        self.excess = 1;
-        self.calm_rounds = match (is_calm, state) {
+    fn judge_mean(&mut self, view: &View<'_>, mean: Duration) {
+        let is_cruise = view.state == State::ProbeBwCruise;
+        self.mean_rtt = mean;
+        self.base_rtt[0] = self.base_rtt[0].min(mean);
+        self.calm_rounds = match (Self::is_calm(view, mean), is_cruise) {
             (true, _) => self.calm_rounds.saturating_add(1),
-            (false, State::ProbeRtt) => self.calm_rounds,
-            (false, _) => 0,
+            (false, true) => 0,
+            (false, false) => self.calm_rounds,
         };
-        self.is_quiet |= state == State::ProbeBwCruise && self.calm_rounds >= CALM_ROUNDS;
+        self.is_quiet |= is_cruise && self.calm_rounds >= CALM_ROUNDS;
     }
 
-    /// Adds the RTT of an ACK to its round of CRUISE or ProbeRTT. True if it is short.
-    #[inline]
-    fn add_to_round(&mut self, rtt: Duration, min_rtt: Duration) -> bool {
-        // Exact below 2^63 ns. The shift rounds down: an RTT that is no longer is at most 0.
-        let excess = rtt.as_nanos().wrapping_sub(longest_short(min_rtt)) as i64;
-        let sum = i64::from(self.excess) + (excess >> 10);
-        self.excess = sum.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
-        excess <= 0
-    }
-
-    /// The RTT of an ACK in a state in which this flow keeps no queue: DOWN has emptied it. True if
-    /// it is short.
-    #[inline]
-    fn note_rtt_without_queue(&mut self, view: &View<'_>, rs: &RateSample) -> bool {
-        if view.round.start {
-            self.end_round(view);
+    /// A round is starved if it delivered far less than the bandwidth, and its shortest RTT is
+    /// longer than flows of this kind make it. Two of them ask why: the path may be longer than it
+    /// was, or the link slower.
+    fn judge_starved(&mut self, view: &View<'_>, rs: &RateSample, least: Duration) {
+        let longest = view.rtt.min.times(STARVED_RTT);
+        let is_starved = !rs.is_app_limited
+            && view.loss_round.bw_latest < LEAST_DELIVERED.of_rate(view.bandwidth.max)
+            && least != Duration::MAX
+            && least >= longest
+            && rs.now >= self.next_question;
+        self.question = None;
+        self.starved_rounds = if is_starved { self.starved_rounds + 1 } else { 0 };
+        if self.starved_rounds == STARVED_ROUNDS && self.acts(Amendment::ProbeRttWhenStarved) {
+            self.starved_rounds = 0;
+            self.next_question = rs.now + QUESTION_INTERVAL;
+            let rtt = if rs.rtt == Duration::MAX { least } else { rs.rtt.max(least) };
+            self.question = Some(Question { rtt, bw: view.loss_round.bw_latest });
         }
-        rs.rtt != Duration::MAX && self.add_to_round(rs.rtt, view.rtt.min)
     }
 
-    /// The queue of a round after DOWN is another flow's. True if the RTT is short.
-    #[inline]
-    fn note_rtt_of_cruise(&mut self, view: &View<'_>, rs: &RateSample) -> bool {
-        let is_short = self.note_rtt_without_queue(view, rs);
-        if view.round.start || rs.rtt < self.least_rtt {
-            self.least_rtt = rs.rtt;
+    /// The answer to a question: the RTT went down with this flow's own volume, or it did not. The
+    /// RTTs of the round at hand are those of packets that left when ProbeRTT had its window.
+    fn answer(&mut self, view: &View<'_>) -> Found {
+        let Some(question) = self.question.take() else { return Found::Rtt };
+        let (rtt, min_rtt) = (question.rtt.as_nanos(), view.rtt.min.as_nanos());
+        let answer = self.round_trips.mean();
+        let fell_by = rtt.saturating_sub(answer.as_nanos());
+        let is_far = view.rtt.probe_min_delay >= view.rtt.min.times(STARVED_RTT);
+        if fell_by <= min_rtt >> ANSWER_SHIFT && is_far && answer != Duration::MAX {
+            Found::LongerPath
+        } else if fell_by > rtt.saturating_sub(min_rtt) / 2 {
+            Found::SlowerLink(question.bw)
+        } else {
+            Found::Rtt
         }
-        is_short
+    }
+
+    /// True if the newest round of CRUISE had no queue of this flow: its mean RTT is near the
+    /// base, and that is not so far above min_rtt that it is rather others' queue.
+    fn is_cruise_at_base(&self, min_rtt: Duration) -> bool {
+        let base = self.base_rtt[0].min(self.base_rtt[1]);
+        is_short(self.mean_rtt, base) && !is_queueing(base, min_rtt, BASE_SHIFT)
     }
 
     /// CRUISE has no queue that the pacing margin would drain.
@@ -199,7 +249,12 @@ impl Amend for Amended {
             cruise_delivered: 0,
             is_quiet: false,
             calm_rounds: 0,
-            excess: 1,
+            round_trips: RoundTrips::NONE,
+            mean_rtt: Duration::MAX,
+            base_rtt: [Duration::MAX; 2],
+            starved_rounds: 0,
+            next_question: Instant::default(),
+            question: None,
         }
     }
 
@@ -279,13 +334,15 @@ impl Amend for Amended {
         if view.state != State::ProbeBwCruise {
             return;
         }
+        let is_at_base = self.is_cruise_at_base(view.rtt.min);
+        self.base_rtt = [Duration::MAX, self.base_rtt[0]];
         let lost = view.conn.sampler.lost().saturating_sub(self.cruise_lost);
         let delivered = view.conn.sampler.delivered.saturating_sub(self.cruise_delivered);
         let all = lost.saturating_add(delivered);
         if all < BASELINE_PACKETS * view.conn.smss {
             return;
         }
-        self.baseline_loss = if self.has_seen_queue() && is_short(self.least_rtt, view.rtt.min) {
+        self.baseline_loss = if self.has_seen_queue() && is_at_base {
             Gain::ratio(lost, all).min(BASELINE_LOSS_MAX)
         } else {
             Gain::percent(0)
@@ -295,7 +352,7 @@ impl Amend for Amended {
     /// Notes the RTT where an amendment asks for it later. ProbeRTT comes only when needed: a short
     /// one is what it would find.
     #[inline(always)]
-    fn note_rtt(&mut self, view: &View<'_>, rs: &RateSample) -> bool {
+    fn note_rtt(&mut self, view: &View<'_>, rs: &RateSample) -> Need {
         let min_rtt = view.rtt.min;
         // A single long RTT may be a delayed ACK.
         if !self.has_seen_queue() {
@@ -304,18 +361,25 @@ impl Amend for Amended {
                 false => 0,
             };
         }
-        let is_short = match view.state {
-            State::ProbeBwCruise => self.note_rtt_of_cruise(view, rs),
-            State::ProbeRtt => {
-                self.note_rtt_without_queue(view, rs);
-                false
-            }
-            _ => is_short(rs.rtt, min_rtt),
-        };
+        if view.round.start {
+            self.end_round(view, rs);
+        }
+        self.round_trips.add(rs.rtt);
+        if view.state == State::ProbeBwCruise && (view.round.start || rs.rtt < self.least_rtt) {
+            self.least_rtt = rs.rtt;
+        }
         if rs.rtt < view.rtt.probe_min_delay {
             self.probe_rtt_at_latest = self.probe_rtt_at_latest(view, rs.now);
         }
-        is_short && self.acts(Amendment::ProbeRttWhenNeeded) && rs.now < self.probe_rtt_at_latest
+        let is_needless = view.state != State::ProbeRtt
+            && is_short(rs.rtt, min_rtt)
+            && self.acts(Amendment::ProbeRttWhenNeeded)
+            && rs.now < self.probe_rtt_at_latest;
+        match (is_needless, self.question) {
+            (true, _) => Need::None,
+            (false, Some(_)) if view.state != State::ProbeRtt => Need::Now,
+            _ => Need::InTime,
+        }
     }
 
     /// That asks for no quiet path: such a flow keeps no queue.
@@ -327,11 +391,17 @@ impl Amend for Amended {
         self.begin_calm();
     }
 
+    /// Its low rate is not the link's.
+    fn is_probe_cut(&self) -> bool {
+        self.question.is_none()
+    }
+
     /// The rounds that ended in ProbeRTT say if the path is quiet, because this flow keeps no queue
     /// there.
-    fn end_probe_rtt(&mut self, view: &View<'_>, now: Instant) {
+    fn end_probe_rtt(&mut self, view: &View<'_>, now: Instant) -> Found {
         self.probe_rtt_at_latest = self.probe_rtt_at_latest(view, now);
         self.is_quiet = self.calm_rounds > 0;
+        self.answer(view)
     }
 
     /// If a queue has stood for MinRTTFilterLen, half of a BDP by min_rtt keeps it. Where the path

@@ -359,3 +359,84 @@ fn the_window_of_rare_acks_follows_the_bandwidth_that_cruise_takes() {
     }
     assert!(taken > 0, "no maximum fell under a short-term bound");
 }
+
+/// A flow at 20 Mbit/s and 40 ms, in CRUISE; min_rtt does not expire for some seconds.
+fn in_cruise(without: Amendments) -> Link {
+    let mut link = link(Algorithm::BBR3X, without);
+    link.run(Duration::from_secs(2));
+    link.run_to(State::ProbeBwCruise);
+    link
+}
+
+/// The window of the old path would carry a fifth.
+#[test]
+fn a_path_that_has_become_longer_is_full_again_within_seconds() {
+    let carried = |without| {
+        let mut link = in_cruise(without);
+        link.rtt = MS.times(200);
+        link.run(Duration::from_secs(3));
+        let before = link.delivered;
+        link.run(Duration::from_secs(3));
+        ((link.delivered - before) * 100 / (3 * 20_000_000 / 8), link.bbr().min_rtt)
+    };
+    let (amended, min_rtt) = carried(but(Amendment::ProbeRttWhenStarved));
+    assert!(amended >= 95 && min_rtt >= Some(MS.times(200)), "{amended} %, {min_rtt:?}");
+    let (draft, min_rtt) = carried(all());
+    assert!(draft <= 45 && min_rtt <= Some(MS.times(41)), "{draft} %, {min_rtt:?}");
+}
+
+/// The queue of the old rate would stand for a cycle of ProbeBW and longer.
+#[test]
+fn a_link_that_has_become_slower_has_its_queue_drained_within_seconds() {
+    let queue = |without| {
+        let mut link = in_cruise(without);
+        link.rate = crate::Rate::from_bits_per_sec(5_000_000);
+        link.run(Duration::from_secs(2));
+        (link.free.since(link.now), link.bbr())
+    };
+    let (amended, bbr) = queue(but(Amendment::ProbeRttWhenStarved));
+    assert!(amended <= MS.times(60), "{amended}");
+    assert!((4_900..=5_100).contains(&(bbr.max_bw.as_bits_per_sec() / 1_000)), "{}", bbr.max_bw);
+    assert!(bbr.min_rtt <= Some(MS.times(42)), "the queue is no longer path");
+    let (draft, _) = queue(all());
+    assert!(draft >= MS.times(200), "draft {draft}");
+}
+
+/// The RTT goes down in ProbeRTT by more than a path does, and by less than this flow's queue does:
+/// it is others' queue, and neither belief changes. The question comes again after two seconds.
+#[test]
+fn a_queue_of_others_is_neither_a_longer_path_nor_a_slower_link() {
+    let mut link = in_cruise(Amendments::NONE);
+    let (bw, mut asked) = (link.bbr().max_bw, std::vec::Vec::new());
+    while asked.len() < 2 {
+        let state = link.state();
+        link.rtt = MS.times(if state == State::ProbeRtt { 180 } else { 200 });
+        link.step(&mut || false);
+        match (state, link.state()) {
+            (State::ProbeRtt, State::ProbeRtt) => {}
+            (_, State::ProbeRtt) => asked.push(link.now),
+            (State::ProbeRtt, _) => assert_eq!(link.bbr().max_bw, bw),
+            _ => {}
+        }
+        assert!(link.bbr().min_rtt <= Some(MS.times(41)), "{:?}", link.bbr());
+    }
+    let wait = asked[1].since(asked[0]);
+    assert!(wait >= Duration::from_secs(2) && wait <= Duration::from_secs(5), "{wait}");
+}
+
+/// A path on which nothing overtakes the packet that is late most: its RTT is longer than at the
+/// start, and its losses are its own all the same.
+#[test]
+fn losses_on_a_path_with_jitter_are_the_path_s_own() {
+    let carried = |rtt| {
+        let mut link = link(Algorithm::BBR3X, Amendments::NONE);
+        link.run(MS.times(30));
+        link.rtt = rtt;
+        link.run_losing(Duration::from_secs(30), 33);
+        link.delivered * 100 / (30 * 20_000_000 / 8)
+    };
+    let (still, late) = (carried(MS.times(40)), carried(MS.times(50)));
+    assert!(still >= 80 && late >= 80, "{still} %, {late} % with jitter");
+    let far = carried(MS.times(70));
+    assert!(far < 70, "{far} %: rather others' queue");
+}

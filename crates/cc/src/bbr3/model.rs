@@ -1,6 +1,7 @@
 //! The model of the path, as each ACK changes it: rounds, bandwidth, round-trip time and
 //! aggregation. Section "Updating Network Path Model Parameters".
 
+use super::amend::Need;
 use super::params::{MIN_RTT_FILTER_LEN, PROBE_RTT_INTERVAL};
 use super::{Amend, Bbr3, MarkResponse, Rules, Verdict};
 use crate::conn::Conn;
@@ -74,11 +75,11 @@ impl<R: Rules> Bbr3<R> {
     #[inline]
     pub(super) fn update_min_rtt(&mut self, conn: &Conn, rs: &RateSample) {
         let (rules, view) = self.rules_and_view(conn);
-        let is_needless = rules.amendments_mut().note_rtt(&view, rs);
-        if is_needless || R::is_probe_rtt_needless(self, conn, rs) {
+        let need = rules.amendments_mut().note_rtt(&view, rs);
+        if need == Need::None || R::is_probe_rtt_needless(self, conn, rs) {
             self.renew_probe_rtt_expiry(conn, rs.now);
         }
-        self.rtt.probe_expired = rs.now > self.rtt.probe_expiry;
+        self.rtt.probe_expired = need == Need::Now || rs.now > self.rtt.probe_expiry;
         let Some(rtt) = rs.rtt() else { return };
         if rtt < self.rtt.probe_min_delay || self.rtt.probe_expired {
             self.rtt.probe_min_delay = rtt;
@@ -88,12 +89,17 @@ impl<R: Rules> Bbr3<R> {
             && !self.rtt.probe_expired
             && self.state != State::ProbeRtt;
         if self.rtt.probe_min_delay < self.rtt.min || may_rise {
-            self.rtt.min = self.rtt.probe_min_delay;
-            // Both count from BBR.probe_rtt_min_stamp, and the filter is the longer one by 5 s, or
-            // in bbr3x by an interval.
-            let longer = MIN_RTT_FILTER_LEN - PROBE_RTT_INTERVAL;
-            self.rtt.min_expiry = self.rtt.probe_expiry + self.probe_rtt_interval(conn).max(longer);
+            self.take_probe_rtt_min_delay(conn);
         }
+    }
+
+    /// BBR.min_rtt is BBR.probe_rtt_min_delay.
+    pub(super) fn take_probe_rtt_min_delay(&mut self, conn: &Conn) {
+        self.rtt.min = self.rtt.probe_min_delay;
+        // Both count from BBR.probe_rtt_min_stamp, and the filter is the longer one by 5 s, or in
+        // bbr3x by an interval.
+        let longer = MIN_RTT_FILTER_LEN - PROBE_RTT_INTERVAL;
+        self.rtt.min_expiry = self.rtt.probe_expiry + self.probe_rtt_interval(conn).max(longer);
     }
 
     /// BBR.ProbeRTTInterval.

@@ -1,6 +1,7 @@
 //! ProbeRTT and the restart from idle: the moments in which the queue is known to be empty.
 //! Sections "ProbeRTT" and "Restarting From Idle".
 
+use super::amend::Found;
 use super::min_rtt::is_short;
 use super::params::{PROBE_RTT_CWND_GAIN, PROBE_RTT_DURATION};
 use super::{AckPhase, Amend, Bbr3, Rules};
@@ -56,7 +57,10 @@ impl<R: Rules> Bbr3<R> {
     /// older window that was larger, which nothing bounds in Startup.
     #[cold]
     fn enter_probe_rtt(&mut self, conn: &Conn) {
-        if self.is_in_a_probe_bw_state() && self.probe.ack_phase != AckPhase::Init {
+        if self.is_in_a_probe_bw_state()
+            && self.probe.ack_phase != AckPhase::Init
+            && self.rules.amendments().is_probe_cut()
+        {
             R::cut_probe(self);
         }
         self.save_cwnd(conn);
@@ -100,7 +104,11 @@ impl<R: Rules> Bbr3<R> {
     /// ExitProbeRTT(), "Exiting ProbeRTT".
     fn exit_probe_rtt(&mut self, conn: &mut Conn, now: Instant) {
         let (rules, view) = self.rules_and_view(conn);
-        rules.amendments_mut().end_probe_rtt(&view, now);
+        match rules.amendments_mut().end_probe_rtt(&view, now) {
+            Found::Rtt => {}
+            Found::LongerPath => self.take_probe_rtt_min_delay(conn),
+            Found::SlowerLink(bw) => self.bandwidth.restart_filter(bw),
+        }
         // ProbeRTT's own marks are none of the application's.
         conn.was_application_limited = false;
         self.bounds.reset_short_term();

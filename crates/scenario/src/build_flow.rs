@@ -143,9 +143,10 @@ pub(super) fn flow_config(
     if flow.acks.every == 0 {
         return Err(Wrong::new(format!("{field}.ack_every"), "0 is never; write at least 1"));
     }
+    flow.ignores_marks = table.ecn == EcnMode::Ignored;
     (flow.ecn, flow.cc.ecn) = match table.ecn {
         EcnMode::Off => (Ecn::NotEct, false),
-        EcnMode::Classic => (Ecn::Ect0, false),
+        EcnMode::Classic | EcnMode::Ignored => (Ecn::Ect0, false),
         EcnMode::L4s => (Ecn::Ect1, true),
     };
     flow.stop = table.stop.map(|t| t.0);

@@ -176,7 +176,7 @@ pub(super) fn flow() -> impl Strategy<Value = FlowTable> {
     let sender = sender.prop_map(|name| name.parse::<FlowSender>().expect("a sender"));
     let first = (of("[a-z \"\\\\]{1,9}"), of(sender), of(1..9_u64), of(app()), of(time()));
     let second = (of(100..9000_u32), of(size()), of(room()), of(any::<bool>()), of(100..1000_u32));
-    let third = (0..3_usize, any::<bool>(), any::<bool>(), of(any::<bool>()), of(time()));
+    let third = (0..4_usize, any::<bool>(), any::<bool>(), of(any::<bool>()), of(time()));
     (first, second, third).prop_map(|(first, second, third)| FlowTable {
         name: first.0,
         cc: first.1,
@@ -194,7 +194,7 @@ pub(super) fn flow() -> impl Strategy<Value = FlowTable> {
         pacer: second.3.map(|_| Pacer::Noq),
         bbr3x_without: second.3.map(|_| Without("ignore_small_loss".parse().expect("a name"))),
         reordering: second.3.map(|_| LossDetection::Threshold),
-        ecn: [EcnMode::Off, EcnMode::Classic, EcnMode::L4s][third.0],
+        ecn: [EcnMode::Off, EcnMode::Classic, EcnMode::L4s, EcnMode::Ignored][third.0],
         direction: if third.1 { Direction::Up } else { Direction::Down },
         background: third.2,
         in_fairness: third.3,

@@ -35,6 +35,8 @@ pub enum Feature {
     Media,
     /// An encoder that asks its sender to probe the bandwidth.
     Probe,
+    /// ECN-capable packets of a flow that ignores marks.
+    IgnoredMarks,
     /// A field of a flow's transport.
     Setting(Setting),
 }
@@ -88,6 +90,7 @@ impl fmt::Display for Feature {
             Self::LongPath => f.write_str("a round trip above 25s"),
             Self::Media => f.write_str("app media"),
             Self::Probe => f.write_str("probe"),
+            Self::IgnoredMarks => f.write_str("ecn = \"ignored\""),
             Self::Setting(setting) => f.write_str(setting.name()),
         }
     }

@@ -150,6 +150,9 @@ pub(super) fn needs_of_flow(flow: &FlowTable, place: &str, needs: &mut Vec<Need>
     if flow.direction == Direction::Up {
         need(Feature::Upwards, "direction");
     }
+    if flow.ecn == EcnMode::Ignored {
+        need(Feature::IgnoredMarks, "ecn");
+    }
     if let Some(App::Media(table)) = &flow.app {
         need(Feature::Media, "app");
         if table.probe {

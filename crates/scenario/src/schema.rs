@@ -370,8 +370,10 @@ pub enum Cubic {
 pub enum EcnMode {
     #[default]
     Off,
-    /// As a loss.
+    /// As a loss, where the algorithm has an answer.
     Classic,
+    /// Not at all.
+    Ignored,
     /// As low-latency ones.
     L4s,
 }

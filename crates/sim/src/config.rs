@@ -337,10 +337,13 @@ pub struct FlowConfig {
     pub send_buffer: Option<u64>,
     /// The receiver's flow control.
     pub receive_window: ReceiveWindow,
-    /// The ECN codepoint of its packets, if the algorithm answers marks. A receiver counts what
-    /// arrives with CE and says so at once (RFC 9000 section 13.2.1); the controller hears how many
-    /// packets were marked.
+    /// The ECN codepoint of its packets. A receiver counts what arrives with CE and says so at once
+    /// (RFC 9000 section 13.2.1); the controller hears how many packets were marked. One that
+    /// answers no marks ([`fullpipe_cc::Controller::wants_ecn`]) is marked to no effect, as
+    /// Linux's is where `net.ipv4.tcp_ecn` is 1.
     pub ecn: Ecn,
+    /// True if the controller hears of no mark, whatever it would do.
+    pub ignores_marks: bool,
     /// The receiver's rule for sending ACKs.
     pub acks: AckPolicy,
     /// Settings that only [`Transport::Tcp`] has.
@@ -384,6 +387,7 @@ impl FlowConfig {
             send_buffer: None,
             receive_window: ReceiveWindow::Unlimited,
             ecn: Ecn::NotEct,
+            ignores_marks: false,
             acks: AckPolicy::default(),
             tcp: TcpConfig::default(),
             jitter: DEFAULT_JITTER,

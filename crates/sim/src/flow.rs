@@ -73,7 +73,7 @@ pub struct Flow {
     pub(crate) host: Option<Box<Host<(Data, Ecn)>>>,
     /// True if it matters to the application that it reads.
     heeds_reading: bool,
-    /// The configuration's, if the controller answers marks.
+    /// The configuration's.
     pub(crate) ecn: Ecn,
     /// The size of an ACK on the wire.
     pub(crate) ack_bytes: u32,
@@ -106,7 +106,7 @@ impl Flow {
         let stop = config.stop.map(|stop| Instant::default() + stop);
         let sender = Sender::new(&config, start);
         Self {
-            ecn: if sender.wants_ecn() { config.ecn } else { Ecn::NotEct },
+            ecn: config.ecn,
             heeds_reading: config.application.heeds_reading(),
             config,
             header_bytes: config.header_bytes(),
@@ -152,9 +152,8 @@ impl Flow {
         stats
     }
 
-    /// The ECN codepoint of the packets that leave now: the configuration's, but none if the
-    /// algorithm does not answer marks, or if the field is changed on the way (RFC 9000 section
-    /// 13.4.2).
+    /// The ECN codepoint of the packets that leave now: the configuration's, but none if the field
+    /// is changed on the way (RFC 9000 section 13.4.2).
     pub fn ecn(&self) -> Ecn {
         if self.sender.has_no_ecn() { Ecn::NotEct } else { self.ecn }
     }

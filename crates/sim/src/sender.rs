@@ -40,7 +40,8 @@ pub(crate) struct Sender {
     pacer: Option<Box<NoqPacer>>,
     /// The validation of ECN; `None` for packets that are not ECN-capable.
     ecn: Option<Box<EcnValidation>>,
-    /// Packets that arrived with CE, as far as ACKs said.
+    /// Packets that arrived with CE, as far as ACKs said: all there will ever be, where marks are
+    /// ignored.
     ce_packets: u64,
     pub(crate) stats: SenderStats,
     flight: Flight,
@@ -70,7 +71,7 @@ impl Sender {
                 ReceiveWindow::Unlimited => u64::MAX,
                 ReceiveWindow::Fixed(bytes) | ReceiveWindow::Auto { initial: bytes, .. } => bytes,
             },
-            ce_packets: 0,
+            ce_packets: if config.ignores_marks { u64::MAX } else { 0 },
             ecn: config.ecn.is_capable().then(Box::default),
             flight: Flight::new(
                 config.acks.max_delay,
@@ -88,11 +89,6 @@ impl Sender {
             },
             stats: SenderStats::default(),
         }
-    }
-
-    /// True if CE marks have an answer.
-    pub(crate) fn wants_ecn(&self) -> bool {
-        self.cc.wants_ecn()
     }
 
     /// True if packets leave, for now or for good, as not ECN-capable: see [`Validation`].

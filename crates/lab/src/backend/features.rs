@@ -33,8 +33,8 @@ const fn having(feature: Feature) -> &'static [Column] {
         }
         Feature::Transport(Protocol::Quic) => &[Sim, QuicVirtual, QuicReal],
         Feature::Transport(Protocol::Tcp) => &[Sim, TcpVirtual, TcpReal, Linux],
-        // Handshakes of all others give up.
-        Feature::LongPath => &[Sim],
+        // Handshakes of all others give up, and their stacks answer marks.
+        Feature::LongPath | Feature::IgnoredMarks => &[Sim],
         Feature::Program => &[TcpReal, Linux],
         Feature::Setting(setting) => match setting {
             Setting::ExtraRtt => ALL,
@@ -96,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    const FEATURES: [Feature; 13] = [
+    const FEATURES: [Feature; 14] = [
         Feature::Chain,
         Feature::RateTrace,
         Feature::CrossTraffic,
@@ -108,6 +108,7 @@ mod tests {
         Feature::Program,
         Feature::Media,
         Feature::Probe,
+        Feature::IgnoredMarks,
         Feature::Transport(Protocol::Quic),
         Feature::Transport(Protocol::Tcp),
     ];

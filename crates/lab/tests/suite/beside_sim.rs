@@ -223,17 +223,20 @@ pub(crate) fn a_field_that_is_changed_ends_ecn(backend: BackendChoice) {
 
 /// CUBIC behind CoDel, which marks what is ECN-capable: nothing is lost.
 pub(crate) fn classic_marks_take_the_place_of_losses(backend: BackendChoice) {
-    let lost = |ecn: &str| {
+    let lost = |cc: &str, ecn: &str| {
         let text = format!(
-            "duration = \"8s\"\nflow = [{{ cc = \"cubic\", ecn = \"{ecn}\" }}]\n[path]\n\
+            "duration = \"8s\"\nflow = [{{ cc = \"{cc}\", ecn = \"{ecn}\" }}]\n[path]\n\
              rate = \"20mbit\"\nrtt = \"40ms\"\nbuffer = \"1MB\"\nqueue = {{ codel = {{ ecn = true }} }}\n"
         );
         let run = run(backend, &text);
-        assert!(figure(&run.metrics, "queue_ms.p95") < 60.0, "{ecn}");
+        assert!(figure(&run.metrics, "queue_ms.p95") < 60.0, "{cc} {ecn}");
         figure(&run.metrics, "retransmit_rate")
     };
-    assert!(lost("off") > 0.0);
-    assert_eq!(lost("classic"), 0.0);
+    // Also where nobody answers them.
+    for cc in ["cubic", "bbr1"] {
+        assert!(lost(cc, "off") > 0.0, "{cc}");
+        assert_eq!(lost(cc, "classic"), 0.0, "{cc}");
+    }
 }
 
 /// An algorithm of the stack's own takes a mark for a loss.

@@ -448,8 +448,6 @@ fn no_field_of_a_flow_is_dropped_in_silence() {
         ("cubic with pauses", "transport", "it is what it is"),
         ("cubic over tcp", "cubic", "TCP's is Linux's"),
         ("cubic with pauses", "cubic", "TCP's is Linux's"),
-        ("bbr1", "ecn", "it does not answer marks"),
-        ("fixed", "ecn", "it answers nothing"),
         ("fixed", "resume", "its window never limits it"),
         ("bbr-swift", "ack_delay", "no packet waits for it"),
         ("bbr-swift", "swift_endpoint", "the receiver takes no time"),

@@ -63,6 +63,41 @@ fn ecn_is_that_of_backends_that_see_each_packet() {
     }
 }
 
+/// Packets that are marked to no effect are the simulator's alone.
+#[test]
+fn marks_are_ignored_where_the_packets_can_be_marked_all_the_same() {
+    let plan = |flow: &str| {
+        let text = format!("path = {{ rate = \"10mbit\", rtt = \"40ms\" }}\n[[flow]]\n{flow}\n");
+        Plan::parse(&text, "x.toml", "x", "".as_ref(), Edition::default()).expect("sound")
+    };
+    let ignored = plan("cc = \"cubic\"\necn = \"ignored\"");
+    for backend in [BackendChoice::NOQ, BackendChoice::TCP] {
+        let refusal = backend.check_plan(&ignored, "x.toml").expect_err("not there").to_string();
+        let says = format!(
+            "x.toml:4: flow[0].ecn: ecn = \"ignored\" does not run over {backend}; write --stack sim"
+        );
+        assert_eq!(refusal, says);
+    }
+    for (cc, ecn, runs) in [
+        ("bbr1", "classic", false),
+        ("bbr3-linux", "classic", false),
+        ("bbr3-linux", "l4s", true),
+        ("cubic", "classic", true),
+        ("bbr1", "off", true),
+    ] {
+        let plan = plan(&format!("cc = \"{cc}\"\necn = \"{ecn}\""));
+        let over = |backend| check_machine(&plan, &RunOptions { backend, ..RunOptions::default() });
+        over(BackendChoice::SIM).expect(cc);
+        over(BackendChoice::NOQ).expect(cc);
+        let tcp = over(BackendChoice::TCP).map_err(|error| error.to_string());
+        let refused = format!(
+            "{cc} answers no such marks, and tcp then sends no packets that can be marked; write --stack \
+             sim, or leave ecn out"
+        );
+        assert_eq!(tcp, if runs { Ok(()) } else { Err(refused) }, "{cc} {ecn}");
+    }
+}
+
 /// The core would cut a longer one at 4.29 s.
 #[test]
 fn a_target_of_bbr_swift_is_at_most_four_seconds() {

@@ -273,8 +273,8 @@ fn late_packets_of_a_short_connection_pass_the_whole_chain() {
 
 #[test]
 fn marks_reach_the_controller_and_spare_the_packets() {
-    let queue = |ecn| {
-        let flow = FlowConfig { ecn, ..FlowConfig::bulk(Algorithm::RENO, 1) };
+    let queue = |algorithm, ecn, ignores_marks| {
+        let flow = FlowConfig { ecn, ignores_marks, ..FlowConfig::bulk(algorithm, 1) };
         let mut config = config(mbit(50), 1_000_000, vec![flow]);
         let limit = QueueLimit::Packets(700);
         let mark_above = QueueLimit::Packets(20);
@@ -286,14 +286,26 @@ fn marks_reach_the_controller_and_spare_the_packets() {
         let lost = sim.flow(0).stats().lost_packets;
         (sim.queue_delay_ns(0).value_at_quantile(0.95), lost, sim.link(0).stats.marked.packets)
     };
-    let (delay, lost, marked) = queue(Ecn::Ect0);
+    let (delay, lost, marked) = queue(Algorithm::RENO, Ecn::Ect0, false);
     assert!(marked > 0 && lost == 0, "{marked} marked, {lost} lost");
     assert!(delay < 2 * 20 * 240_000, "{delay} ns is more than twice what is marked");
-    let (delay, lost, marked) = queue(Ecn::NotEct);
+    let unmarked = queue(Algorithm::RENO, Ecn::NotEct, false);
+    let (delay, lost, marked) = unmarked;
     assert!(
         marked == 0 && lost > 0 && delay > 100_000_000,
         "{marked} marked, {lost} lost, {delay}"
     );
+    // Packets that are marked to no effect do what those do that cannot be marked.
+    for algorithm in [Algorithm::RENO, Algorithm::BBR1, Algorithm::BBR3_LINUX] {
+        let ignores_marks = algorithm == Algorithm::RENO;
+        let (delay, lost, marked) = queue(algorithm, Ecn::Ect0, ignores_marks);
+        assert!(marked > 0, "{algorithm}");
+        let unmarked = queue(algorithm, Ecn::NotEct, false);
+        // But that a mark is acknowledged at once.
+        println!("{algorithm}: {delay} {lost} {marked}, {unmarked:?}");
+        assert!(delay.abs_diff(unmarked.0) < unmarked.0 / 10, "{algorithm}: {delay}, {unmarked:?}");
+        assert_eq!(lost > 0, unmarked.1 > 0, "{algorithm}: {lost} lost");
+    }
 }
 
 /// Data both ways over a link of 20 Mbit/s and one of 5: each fills its own, and shares it with the

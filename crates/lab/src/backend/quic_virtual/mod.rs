@@ -16,7 +16,7 @@ mod tests;
 
 use std::marker::PhantomData;
 
-use fullpipe_cc::{Controller, Duration, Instant};
+use fullpipe_cc::Duration;
 use fullpipe_noq::TransportSettings;
 use fullpipe_path::Ecn;
 use fullpipe_report::observe::Observations;
@@ -127,14 +127,7 @@ impl<S: Stack> Backend for QuicVirtual<S> {
                     streams(path, flow.direction)
                 }
             };
-            let mut flow = *flow;
-            let ours = scenario.flows.get(i).and_then(|flow| flow.cc.algorithm());
-            if ours
-                .is_some_and(|ours| !Controller::new(ours, flow.cc, Instant::default()).wants_ecn())
-            {
-                flow.ecn = Ecn::NotEct;
-            }
-            QuicEnds::<S>::new(&flow, cc, transport, streams, &identity)
+            QuicEnds::<S>::new(flow, cc, transport, streams, &identity)
         })?;
         virtual_time::run(scenario, &mut world, request)
     }

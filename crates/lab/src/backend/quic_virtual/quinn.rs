@@ -87,9 +87,9 @@ impl Stack for Quinn {
             Permit::At(time) => Leave::At(time),
             Permit::Now(grant) => {
                 let part = grant.part(batch.size, batch.segment_size);
-                let ecn = if grant.wants_ecn() { batch.ecn } else { Ecn::NotEct };
                 grant.have_left(now, batch.size, batch.segment_size);
-                Leave::Now(part, ecn)
+                // Also of an algorithm that does not answer marks: the flow says what leaves.
+                Leave::Now(part, batch.ecn)
             }
         }
     }

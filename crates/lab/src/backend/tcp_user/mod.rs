@@ -7,6 +7,7 @@ pub(super) mod settings;
 #[cfg(test)]
 mod tests;
 
+use fullpipe_cc::{Controller, Instant};
 use fullpipe_report::observe::Observations;
 use fullpipe_scenario::{Cc, Clock, LinkKind, Scenario, Stack};
 use fullpipe_traffic::Application;
@@ -43,8 +44,20 @@ impl Backend for TcpUser {
         true
     }
 
-    fn check(&self, _: &Scenario, _: Option<LinkKind>) -> Result<(), RunError> {
-        Ok(())
+    fn check(&self, scenario: &Scenario, _: Option<LinkKind>) -> Result<(), RunError> {
+        let flows = scenario.flows.iter().zip(&scenario.config.flows);
+        let mut capable = flows.filter(|(_, config)| config.ecn.is_capable());
+        let silent = capable.find(|(flow, config)| {
+            let controller = |algorithm| Controller::new(algorithm, config.cc, Instant::default());
+            flow.cc.algorithm().is_some_and(|algorithm| !controller(algorithm).wants_ecn())
+        });
+        silent.map_or(Ok(()), |(flow, _)| {
+            let why = "answers no such marks, and tcp then sends no packets that can be marked";
+            Err(RunError::Scenario(format!(
+                "{} {why}; write --stack sim, or leave ecn out",
+                flow.cc
+            )))
+        })
     }
 
     fn run(&self, scenario: &Scenario, request: Request<'_>) -> Result<Observations, RunError> {

@@ -268,6 +268,9 @@ pub enum ElementConfig {
     /// for that one counts for those close behind it too. A [`Duration`] becomes a uniform jitter
     /// from nothing to this by `into`.
     Jitter(JitterConfig),
+    /// The same with the jitter that holds at the packet's time. What was drawn before a change
+    /// counts behind it too, for as long as the packets from before are under way.
+    JitterSeries(Series<JitterConfig>),
     /// Chosen packets are held back, so that those behind overtake them.
     Reordering {
         /// The packets held back; the others pass at once.
@@ -314,7 +317,8 @@ impl ElementConfig {
             | Self::Duplication(_)
             | Self::Delay(_)
             | Self::DelaySeries(_)
-            | Self::Jitter(_) => Ok(()),
+            | Self::Jitter(_)
+            | Self::JitterSeries(_) => Ok(()),
         }
     }
 }

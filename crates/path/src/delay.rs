@@ -49,7 +49,7 @@ impl Delay {
         let delay = match &mut self.law {
             Law::Fixed(delay) => *delay,
             Law::Steps(steps) => steps.at(now),
-            Law::Random(jitter) => jitter.draw(),
+            Law::Random(jitter) => jitter.draw(now),
         };
         self.line.push(now + delay, key);
     }

@@ -79,6 +79,9 @@ impl Element {
             ElementConfig::DelaySteps(ref steps) => Self::Delay(Delay::steps(steps)),
             ElementConfig::DelaySeries(ref series) => Self::Delay(Delay::series(series)),
             ElementConfig::Jitter(jitter) => Self::Delay(Delay::random(Jitter::new(jitter, dice))),
+            ElementConfig::JitterSeries(ref series) => {
+                Self::Delay(Delay::random(Jitter::series(series, dice)))
+            }
             ElementConfig::Reordering { packets, delay } => {
                 Self::Reordering(Box::new(Reordering::new(Chooser::new(packets, dice), delay)))
             }

@@ -1,9 +1,10 @@
 //! Distributions of jitter: the shapes that Linux's netem has, and that of a busy Wi-Fi channel.
 
-use fullpipe_units::Duration;
+use fullpipe_units::{Duration, Instant};
 
-use crate::Probability;
 use crate::probability::RandomSource;
+use crate::schedule::Schedule;
+use crate::{Probability, Series};
 
 /// The shape of a jitter's distribution.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -67,31 +68,42 @@ impl JitterConfig {
 /// Draws one delay after the other.
 #[derive(Debug)]
 pub(crate) struct Jitter {
-    config: JitterConfig,
-    table: Option<&'static Table>,
+    configs: Schedule<JitterConfig>,
     /// The last number, where the next one depends on it.
-    last: u64,
+    last: Option<u64>,
     dice: RandomSource,
 }
 
 impl Jitter {
-    pub(crate) fn new(config: JitterConfig, mut dice: RandomSource) -> Self {
-        let last = if config.correlation > Probability::ZERO { dice.draw() } else { 0 };
-        Self { table: config.distribution.table(), config, last, dice }
+    pub(crate) fn new(config: JitterConfig, dice: RandomSource) -> Self {
+        Self::changing(Schedule::new(&[(Duration::ZERO, config)]), dice)
     }
 
-    pub(crate) fn draw(&mut self) -> Duration {
-        if self.config.distribution == Distribution::Wifi {
-            return wifi(self.config.spread, &mut self.dice);
+    pub(crate) fn series(series: &Series<JitterConfig>, dice: RandomSource) -> Self {
+        Self::changing(Schedule::of(series), dice)
+    }
+
+    fn changing(configs: Schedule<JitterConfig>, dice: RandomSource) -> Self {
+        Self { configs, last: None, dice }
+    }
+
+    /// The delay of a packet that comes `now`.
+    pub(crate) fn draw(&mut self, now: Instant) -> Duration {
+        let config = self.configs.at(now);
+        if config.distribution == Distribution::Wifi {
+            return wifi(config.spread, &mut self.dice);
         }
-        let mut number = self.dice.draw();
-        if self.config.correlation > Probability::ZERO {
-            number = self.config.correlation.between(number, self.last);
-            self.last = number;
-        }
-        match self.table {
-            None => RandomSource::share(number, self.config.spread),
-            Some(table) => scaled(self.config.spread, quantile(table, number)),
+        let number = if config.correlation > Probability::ZERO {
+            let last = self.last.unwrap_or_else(|| self.dice.draw());
+            let number = config.correlation.between(self.dice.draw(), last);
+            self.last = Some(number);
+            number
+        } else {
+            self.dice.draw()
+        };
+        match config.distribution.table() {
+            None => RandomSource::share(number, config.spread),
+            Some(table) => scaled(config.spread, quantile(table, number)),
         }
     }
 }

@@ -38,10 +38,11 @@ const SHAPES: [&str; 5] = [
     "leaf_spine = { leaves = 2, spines = 2, hosts = 2 }",
     "fat_tree = { k = 4 }",
 ];
-const ELEMENTS: [&str; 6] = [
+const ELEMENTS: [&str; 7] = [
     "loss = \"1%\"",
     "delay = \"5ms\"",
     "jitter = \"2ms\"",
+    "jitter_steps = [{ at = \"0s\", jitter = \"2ms\" }]",
     "duplication = \"1%\"",
     "policer = { rate = \"9mbit\", bucket = \"90kB\" }",
     "bottleneck = { rate = \"9mbit\", buffer = \"90kB\" }",

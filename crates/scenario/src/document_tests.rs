@@ -116,6 +116,8 @@ fn element() -> impl Strategy<Value = Element> {
         }),
         time().prop_map(Element::Delay),
         jitter().prop_map(Element::Jitter),
+        vec((time(), jitter()).prop_map(|(at, jitter)| JitterStep { at, jitter }), 1..3)
+            .prop_map(|list| Element::JitterSteps(list.into())),
         (of(share()), of(1..9_u64), time())
             .prop_map(|(chance, every, delay)| { Element::Reordering { chance, every, delay } }),
         (time(), of(room()), of(1..9_u32)).prop_map(|(interval, burst, keep_one_in)| {

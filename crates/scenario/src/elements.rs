@@ -7,8 +7,7 @@ use std::sync::Arc;
 use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{
     CoDelConfig, ConfigError, DualPi2Config, ElementConfig, FqCoDelConfig, LossConfig, MTU_BYTES,
-    PathConfig, PieConfig, QueueConfig, QueueLimit, RateConfig, RedConfig, Selection, Series,
-    StepConfig,
+    PathConfig, PieConfig, QueueConfig, QueueLimit, RateConfig, RedConfig, Selection, StepConfig,
 };
 
 use super::error::Wrong;
@@ -44,6 +43,7 @@ pub enum Element {
     Delay(Time),
     DelaySteps(Repeated<DelayStep>),
     Jitter(JitterField),
+    JitterSteps(Repeated<JitterStep>),
     Reordering { chance: Option<Share>, every: Option<u64>, delay: Time },
     Aggregation { interval: Time, burst: Option<Room>, keep_one_in: Option<u32> },
 }
@@ -60,6 +60,13 @@ pub struct Outage {
 pub struct DelayStep {
     pub at: Time,
     pub delay: Time,
+}
+
+#[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct JitterStep {
+    pub at: Time,
+    pub jitter: JitterField,
 }
 
 #[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize)]
@@ -179,12 +186,8 @@ impl Element {
                 ElementConfig::Loss(LossConfig::Overflows { begins: begins.0, lasts: lasts.0 })
             }
             Self::LossSteps(steps) => {
-                let field = format!("{field}.loss_steps");
                 let losses: Vec<_> = steps.list.iter().map(|s| (s.at.0, s.loss.0)).collect();
-                let series = match steps.series(&losses, None, &field)? {
-                    Some(series) => series,
-                    None => Series::new(losses, None).map_err(|e| Wrong::new(field, e))?,
-                };
+                let series = steps.values(losses, &format!("{field}.loss_steps"))?;
                 ElementConfig::Loss(LossConfig::Series(series))
             }
             Self::Blackhole(outages) => blackhole(outages, &format!("{field}.blackhole"))?,
@@ -216,6 +219,11 @@ impl Element {
                 }
             }
             Self::Jitter(jitter) => ElementConfig::Jitter(jitter.0),
+            Self::JitterSteps(steps) => {
+                let jitters: Vec<_> = steps.list.iter().map(|s| (s.at.0, s.jitter.0)).collect();
+                let series = steps.values(jitters, &format!("{field}.jitter_steps"))?;
+                ElementConfig::JitterSeries(series)
+            }
             Self::Reordering { chance, every, delay } => {
                 let packets = match (chance, every) {
                     (Some(p), None) => Selection::Random(p.0),

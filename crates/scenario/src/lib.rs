@@ -31,7 +31,9 @@ mod unused;
 
 /// The tables of a scenario file, which are read and written.
 pub mod document {
-    pub use crate::elements::{CoDel, DelayStep, Element, LossStep, Outage, Queue, Wire};
+    pub use crate::elements::{
+        CoDel, DelayStep, Element, JitterStep, LossStep, Outage, Queue, Wire,
+    };
     pub use crate::jitter::JitterField;
     pub use crate::nodes::{NetworkTable, NodeTable, Pairs, Reroute};
     pub use crate::program::ProgramTable;

@@ -48,6 +48,18 @@ impl<T> Repeated<T> {
         self.rounds.map(|rounds| rounds.every)
     }
 
+    /// The values over time, from those of one round, whether they begin again or not.
+    pub(super) fn values<V: Copy>(
+        &self,
+        round: Vec<(Duration, V)>,
+        field: &str,
+    ) -> Result<Series<V>, Wrong> {
+        match self.series(&round, None, field)? {
+            Some(series) => Ok(series),
+            None => Series::new(round, None).map_err(|error| Wrong::new(field, error)),
+        }
+    }
+
     /// The values over time if they begin again, from those of one round. After the last of counted
     /// rounds `after` holds, or else the first value.
     pub(super) fn series<V: Copy>(

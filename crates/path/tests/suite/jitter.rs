@@ -1,7 +1,7 @@
 //! Jitter against the formulas of its distributions.
 
 use crate::common::{at, drain, ns, path};
-use fullpipe_path::{Distribution, ElementConfig, JitterConfig, PathConfig, Probability};
+use fullpipe_path::{Distribution, ElementConfig, JitterConfig, PathConfig, Probability, Series};
 use fullpipe_units::Duration;
 
 /// Packets, far enough apart that none holds up another.
@@ -149,4 +149,44 @@ fn a_jitter_is_the_seeds_and_without_a_spread_it_is_nothing() {
     assert!(jitter(1, Duration::ZERO).iter().all(|(t, i)| *t == i * 100));
     // As long as time itself.
     assert_eq!(jitter(1, Duration::MAX).len(), 100);
+}
+
+/// Each packet has the jitter of its time, and waits for those in front of it.
+#[test]
+fn a_jitter_that_changes_is_that_of_the_moment() {
+    let of = |spread, distribution| JitterConfig {
+        spread: ns(spread),
+        distribution,
+        correlation: Probability::ZERO,
+    };
+    let steps = [
+        (ns(0), of(0, Distribution::Uniform)),
+        (ns(1_000 * SPREAD), of(SPREAD, Distribution::Normal)),
+        (ns(2_000 * SPREAD), of(2 * SPREAD, Distribution::Uniform)),
+    ];
+    let period = 3_000 * SPREAD;
+    let series = Series::new(steps, Some(ns(period))).expect("a series");
+    let mut path = path(vec![ElementConfig::JitterSeries(series)]);
+    for i in 0..N {
+        path.send(at(i * 10 * SPREAD), 100, i).expect("nothing is lost");
+    }
+    let (out, _) = drain(&mut path);
+    let mut delays = [const { Vec::new() }; 3];
+    for (time, i) in out {
+        let sent = i * 10 * SPREAD;
+        delays[(sent % period / (1_000 * SPREAD)) as usize].push((time - sent) as f64);
+    }
+    let spreads = |n: usize| mean(&delays[n]) / SPREAD as f64;
+    assert_eq!(spreads(0), 0.0);
+    assert!((spreads(1) - 4.0).abs() < 0.05, "{}", spreads(1));
+    assert!((spreads(2) - 1.0).abs() < 0.02, "{}", spreads(2));
+    // What was drawn for the last packet before a change holds up those behind it.
+    let steps = [(ns(0), of(SPREAD, Distribution::Normal)), (ns(10), of(0, Distribution::Uniform))];
+    let mut path =
+        self::path(vec![ElementConfig::JitterSeries(Series::new(steps, None).expect("a series"))]);
+    for now in [9, 10, 20 * SPREAD] {
+        path.send(at(now), 100, now).expect("nothing is lost");
+    }
+    let (out, _) = drain(&mut path);
+    assert!(out[0].0 > 9 && out[1].0 == out[0].0 && out[2].0 == 20 * SPREAD, "{out:?}");
 }

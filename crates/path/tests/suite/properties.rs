@@ -194,6 +194,15 @@ fn element() -> impl Strategy<Value = ElementConfig> {
         (delay(), distribution(), probability()).prop_map(|(spread, distribution, correlation)| {
             ElementConfig::Jitter(JitterConfig { spread, distribution, correlation })
         }),
+        (delay(), distribution(), probability(), 1..400_000_000_u64).prop_map(
+            |(spread, distribution, correlation, step)| {
+                let first = JitterConfig { spread, distribution, correlation };
+                let step = Duration::from_nanos(step);
+                let steps = [(Duration::ZERO, first), (step, (spread + spread).into())];
+                let series = Series::new(steps, Some(step + step)).expect("valid");
+                ElementConfig::JitterSeries(series)
+            }
+        ),
         (selection(), delay())
             .prop_map(|(packets, delay)| ElementConfig::Reordering { packets, delay }),
         (delay(), queue(), 1..5_u32).prop_map(|(interval, burst, keep_one_in)| {

@@ -7,7 +7,8 @@
 
 use fullpipe_cc::{Algorithm, Duration, Rate};
 use fullpipe_path::{
-    ElementConfig, MTU_BYTES, PathConfig, QueueConfig, QueueLimit, RateConfig, Selection,
+    ElementConfig, JitterConfig, MTU_BYTES, PathConfig, QueueConfig, QueueLimit, RateConfig,
+    Selection, Series,
 };
 use fullpipe_scenario::units::show_bytes;
 use fullpipe_scenario::{FileError, Run, Scenario, Wrong, locate};
@@ -192,12 +193,8 @@ impl Hold {
                 ElementConfig::DelaySteps(steps) => {
                     hold.delay += steps.iter().map(|(_, d)| seconds(*d)).fold(0.0, f64::max);
                 }
-                ElementConfig::DelaySeries(series) => {
-                    hold.own
-                        .push((16.0 * series.steps().len() as f64, "the trace is long".to_owned()));
-                    hold.delay +=
-                        series.steps().iter().map(|(_, d)| seconds(*d)).fold(0.0, f64::max);
-                }
+                ElementConfig::DelaySeries(series) => hold.delays(series),
+                ElementConfig::JitterSeries(series) => hold.delays(&series.map(JitterConfig::most)),
                 ElementConfig::Reordering { packets, delay } => {
                     let any = !matches!(packets, Selection::Random(p) if p.as_f64() == 0.0);
                     hold.delay += if any { seconds(*delay) } else { 0.0 };
@@ -207,6 +204,11 @@ impl Hold {
             }
         }
         hold
+    }
+
+    fn delays(&mut self, series: &Series<Duration>) {
+        self.own.push((16.0 * series.steps().len() as f64, "the trace is long".to_owned()));
+        self.delay += series.steps().iter().map(|(_, d)| seconds(*d)).fold(0.0, f64::max);
     }
 
     fn bottleneck(&mut self, rate: &RateConfig, queue: &QueueConfig) {

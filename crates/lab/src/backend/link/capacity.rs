@@ -1,7 +1,9 @@
 //! The delays, rates and buffers of a path, and what it lets by.
 
 use fullpipe_cc::{Duration, Rate};
-use fullpipe_path::{ElementConfig, MTU_BYTES, PathConfig, QueueConfig, QueueLimit, RateConfig};
+use fullpipe_path::{
+    ElementConfig, JitterConfig, MTU_BYTES, PathConfig, QueueConfig, QueueLimit, RateConfig,
+};
 
 /// The longest delay of a packet that waits in no queue.
 pub(super) fn longest_delay(path: &PathConfig) -> Duration {
@@ -10,6 +12,7 @@ pub(super) fn longest_delay(path: &PathConfig) -> Duration {
         ElementConfig::DelaySteps(steps) => longest(steps),
         ElementConfig::DelaySeries(series) => longest(series.steps()),
         ElementConfig::Jitter(jitter) => jitter.most(),
+        ElementConfig::JitterSeries(series) => longest(series.map(JitterConfig::most).steps()),
         ElementConfig::Aggregation { interval, .. } => *interval,
         _ => Duration::ZERO,
     };

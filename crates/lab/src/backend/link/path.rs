@@ -170,6 +170,7 @@ impl RealPath {
                     | ElementConfig::BlackholeSeries(_)
                     | ElementConfig::DelaySteps(_)
                     | ElementConfig::DelaySeries(_)
+                    | ElementConfig::JitterSeries(_)
                     | ElementConfig::Loss(LossConfig::Series(_))
                     | ElementConfig::Bottleneck {
                         rate: RateConfig::Steps(_) | RateConfig::Trace(_) | RateConfig::Series(_),
@@ -205,6 +206,7 @@ fn later(path: &PathConfig, lead: Duration) -> PathConfig {
                 *series = series.clone().later(lead);
             }
             ElementConfig::DelaySeries(series) => *series = series.clone().later(lead),
+            ElementConfig::JitterSeries(series) => *series = series.clone().later(lead),
             ElementConfig::BlackholeSeries(series) => *series = series.clone().later(lead),
             ElementConfig::Loss(LossConfig::Series(series)) => {
                 *series = series.clone().later(lead);

@@ -147,6 +147,7 @@ fn row(t: Duration, flow: usize, goodput_mbps: f64, sample: &FlowSample) -> Seri
         inflight_longterm_bytes: bbr.and_then(|b| b.inflight_longterm),
         extra_acked_bytes: bbr.map(|b| b.extra_acked),
         full_bw_count: bbr.map(|b| b.full_bw_count),
+        is_app_limited: sample.model.as_ref().map(|model| model.app_limited.into()),
         delivery_mbps: sample.delivery.map(mbps),
     }
 }

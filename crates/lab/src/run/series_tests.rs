@@ -28,6 +28,26 @@ fn bounds_and_counts_of_bbr_are_columns_of_the_series() {
     assert_eq!(o.series[0].inflight_longterm_bytes, None);
 }
 
+/// Of a flow whose application writes less than the path carries, and of one that has no end.
+#[test]
+fn the_application_as_the_limit_is_a_column_of_the_series() {
+    let p = "path = { rate = \"20mbit\", rtt = \"40ms\" }\n";
+    let metrics = ["is_app_limited.mean", "is_app_limited.max"];
+    let shares = |app: &str| {
+        let text = format!(
+            "cc = \"bbr3\"\nduration = \"8s\"\ninterval = \"10ms\"\n{p}[[flow]]\napp = {app}\n"
+        );
+        asked(&metrics, &text)
+    };
+    let (o, values) = shares("{ rate_limited = { rate = \"5mbit\" } }");
+    let limited = o.series.iter().filter(|row| row.is_app_limited == Some(1)).count();
+    let share = limited as f64 / o.series.len() as f64;
+    assert!(share > 0.9 && (values[0].expect("a share") - share).abs() < 1e-9, "{values:?}");
+    assert_eq!(values[1], Some(1.0));
+    let (_, values) = shares("\"bulk\"");
+    assert!(values[0] < Some(0.1), "{values:?}");
+}
+
 #[test]
 fn what_is_sampled_is_what_the_series_says() {
     let p = "path = { rate = \"20mbit\", rtt = \"40ms\", buffer = \"4bdp\" }\n";

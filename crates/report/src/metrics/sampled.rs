@@ -43,11 +43,12 @@ pub enum Column {
     InflightLongterm,
     ExtraAcked,
     FullBwCount,
+    AppLimited,
 }
 
 impl Column {
     /// Those that have figures of their own: of the others the truth is known, packet by packet.
-    pub(super) const ASKED: [Self; 13] = [
+    pub(super) const ASKED: [Self; 14] = [
         Self::Srtt,
         Self::Cwnd,
         Self::Inflight,
@@ -61,9 +62,10 @@ impl Column {
         Self::InflightLongterm,
         Self::ExtraAcked,
         Self::FullBwCount,
+        Self::AppLimited,
     ];
 
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Goodput,
         Self::Rtt,
         Self::Queue,
@@ -80,6 +82,7 @@ impl Column {
         Self::InflightLongterm,
         Self::ExtraAcked,
         Self::FullBwCount,
+        Self::AppLimited,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -100,6 +103,7 @@ impl Column {
             Self::InflightLongterm => "inflight_longterm_bytes",
             Self::ExtraAcked => "extra_acked_bytes",
             Self::FullBwCount => "full_bw_count",
+            Self::AppLimited => "is_app_limited",
         }
     }
 

@@ -215,6 +215,7 @@ impl Column {
             Self::InflightLongterm => row.inflight_longterm_bytes.map(|n| n as f64),
             Self::ExtraAcked => row.extra_acked_bytes.map(|n| n as f64),
             Self::FullBwCount => row.full_bw_count.map(f64::from),
+            Self::AppLimited => row.is_app_limited.map(f64::from),
         }
     }
 }

@@ -58,6 +58,9 @@ pub struct SeriesRow {
     /// Rounds without growth of the bandwidth, as BBR counts them for the full pipe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_bw_count: Option<u32>,
+    /// 1 while the sender says of itself that its application limits it, or else 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_app_limited: Option<u8>,
     /// The newest delivery rate that the kernel measured; over tcp alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery_mbps: Option<f64>,

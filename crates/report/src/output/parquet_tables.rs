@@ -220,5 +220,6 @@ pub(crate) fn series_columns(outcomes: &[RunResult]) -> Columns {
         .whole("inflight_longterm_bytes", |_, r| r.inflight_longterm_bytes)
         .whole("extra_acked_bytes", |_, r| r.extra_acked_bytes)
         .whole("full_bw_count", |_, r| r.full_bw_count.map(u64::from))
+        .whole("is_app_limited", |_, r| r.is_app_limited.map(u64::from))
         .columns
 }

@@ -26,7 +26,7 @@ pub(super) fn token_bucket(lab: &Lab<'_>) -> Outcome {
     for &corner in &corners {
         let rate = Rate::from_bits_per_sec(corner.0 / 4);
         let bucket_bytes = rate.bytes_in(Duration::from_micros(corner.1)).max(30_000);
-        let policer = ElementConfig::Policer { rate, bucket_bytes };
+        let policer = ElementConfig::Policer { rate, bucket_bytes, initial_bytes: bucket_bytes };
         let mut fixture = lab.bed_with(corner, 2, Some(policer), None)?;
         fixture.reach_probe_bw(2)?;
         if fixture.shows(3, "bw_shortterm") {

@@ -48,6 +48,8 @@ impl Aggregation {
         let full = match self.burst {
             QueueLimit::Bytes(b) => self.open.bytes >= b,
             QueueLimit::Packets(p) => self.open.packets >= p,
+            // Refused.
+            QueueLimit::Time(_) => false,
         };
         if full {
             self.close(now);

@@ -1,12 +1,13 @@
 //! A rate and the queue in front of it.
 
-use fullpipe_units::{Instant, Rate};
+use fullpipe_units::{Duration, Instant, Rate};
 
 use crate::pool::{Key, Pool};
 use crate::probability::RandomSource;
 use crate::queue::{Discipline, QueuedPacket};
+use crate::schedule::Schedule;
 use crate::wire::Wire;
-use crate::{Count, DropReason, Queue, QueueConfig, RateConfig};
+use crate::{Count, DropReason, Queue, QueueConfig, QueueLimit, RateConfig};
 
 /// The state of the wire.
 #[derive(Clone, Copy, Debug)]
@@ -26,16 +27,29 @@ enum State {
 pub(crate) struct Bottleneck {
     wire: Wire,
     discipline: Discipline,
+    /// The rates that a capacity in time follows.
+    follows: Option<Box<Follows>>,
     state: State,
     carried: Count,
     max: Count,
 }
 
+/// A capacity in time, and the rate over time that makes it one in bytes: never 0.
+#[derive(Debug)]
+struct Follows {
+    limit: QueueLimit,
+    rates: Schedule<Rate>,
+}
+
 impl Bottleneck {
     pub(crate) fn new(rate: &RateConfig, queue: &QueueConfig, dice: RandomSource) -> Self {
+        let limit = queue.limit();
+        let follows = matches!(limit, QueueLimit::Time(_))
+            .then(|| Box::new(Follows { limit, rates: rate.through_outages() }));
         Self {
             wire: Wire::new(rate),
             discipline: Discipline::new(queue, dice),
+            follows,
             state: State::Idle,
             carried: Count::default(),
             max: Count::default(),
@@ -46,6 +60,9 @@ impl Bottleneck {
     /// it began.
     pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate) {
         self.wire.set_rate(rate);
+        if let Some(follows) = &mut self.follows {
+            follows.rates = Schedule::new(&[(Duration::ZERO, rate)]);
+        }
         if let State::Pausing(_) = self.state {
             self.wire.restart(now);
             self.state = State::Pausing(now);
@@ -59,6 +76,9 @@ impl Bottleneck {
         now: Instant,
         key: Key,
     ) -> Result<(), DropReason> {
+        if let Some(Follows { limit, rates }) = self.follows.as_deref_mut() {
+            self.discipline.set_limit(limit.at(rates.at(now)));
+        }
         self.discipline.enqueue(pool, now, key, self.held())?;
         let held = self.held();
         self.max.bytes = self.max.bytes.max(held.bytes);

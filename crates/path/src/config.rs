@@ -19,6 +19,9 @@ pub enum ConfigError {
     /// The byte limit is below one full-sized packet.
     #[error("a queue of {0} bytes is below one packet: give at least {MTU_BYTES} bytes")]
     QueueBelowOnePacket(u64),
+    /// A time as the capacity of a queue that no bottleneck serves.
+    #[error("a queue in time needs the rate of a bottleneck: give bytes or packets")]
+    NoRateOfQueue,
     /// The packet limit is zero.
     #[error("a queue of 0 packets holds nothing: give at least 1 packet")]
     EmptyQueue,
@@ -28,6 +31,14 @@ pub enum ConfigError {
     /// A token bucket that lets no full-sized packet pass.
     #[error("a bucket of {0} bytes lets no full packet pass: give at least {MTU_BYTES} bytes")]
     BucketBelowOnePacket(u64),
+    /// A token bucket that begins with more than it holds.
+    #[error("a bucket of {bucket} bytes cannot hold {initial} at the start: give at most as many")]
+    BucketOverfull {
+        /// Its capacity.
+        bucket: u64,
+        /// Its content at the start.
+        initial: u64,
+    },
     /// Every 0th packet.
     #[error("every 0th packet is none: give at least 1")]
     EveryZeroth,
@@ -81,18 +92,33 @@ pub enum QueueLimit {
     Bytes(u64),
     /// This many packets of any size: at least 1.
     Packets(u64),
+    /// As many bytes as the rate of the moment carries in this time, of a bottleneck alone. While
+    /// the rate is 0 it is that of before, of a trace its mean. What waits when the rate falls
+    /// stays.
+    Time(Duration),
 }
 
 impl QueueLimit {
     /// Checks that it holds a packet at all.
     ///
     /// # Errors
-    /// [`ConfigError::QueueBelowOnePacket`] or [`ConfigError::EmptyQueue`].
+    /// [`ConfigError::QueueBelowOnePacket`], [`ConfigError::EmptyQueue`], or
+    /// [`ConfigError::NoRateOfQueue`]: of itself a time holds nothing.
     pub fn validate(self) -> Result<(), ConfigError> {
         match self {
             Self::Bytes(b) if b < u64::from(MTU_BYTES) => Err(ConfigError::QueueBelowOnePacket(b)),
             Self::Packets(0) => Err(ConfigError::EmptyQueue),
-            _ => Ok(()),
+            Self::Time(_) => Err(ConfigError::NoRateOfQueue),
+            Self::Bytes(_) | Self::Packets(_) => Ok(()),
+        }
+    }
+
+    /// The same at this rate.
+    #[must_use]
+    pub fn at(self, rate: Rate) -> Self {
+        match self {
+            Self::Time(time) => Self::Bytes(rate.bytes_in(time)),
+            Self::Bytes(_) | Self::Packets(_) => self,
         }
     }
 
@@ -101,6 +127,8 @@ impl QueueLimit {
         match self {
             Self::Bytes(b) => held.bytes + u64::from(bytes) <= b,
             Self::Packets(p) => held.packets < p,
+            // Its bottleneck asks with that of the moment.
+            Self::Time(_) => false,
         }
     }
 }
@@ -237,15 +265,17 @@ pub enum ElementConfig {
     Policer {
         /// The bucket's refill rate, in wire bytes per second, above 0.
         rate: Rate,
-        /// The bucket's capacity, and its content at the start: at least 1500 ([`MTU_BYTES`]).
+        /// The bucket's capacity: at least 1500 ([`MTU_BYTES`]).
         bucket_bytes: u64,
+        /// The bucket's content at the start, at most its capacity.
+        initial_bytes: u64,
     },
     /// A token bucket that delays: a packet passes at once when nothing waits and the bucket holds
     /// its bytes; else it waits until it does. One larger than the bucket is dropped.
     Shaper {
         /// As a policer's.
         rate: Rate,
-        /// As a policer's.
+        /// As a policer's, and full at the start.
         bucket_bytes: u64,
         /// The queue's capacity.
         queue: QueueLimit,
@@ -296,14 +326,19 @@ impl ElementConfig {
         match self {
             Self::Loss(loss) => loss.validate(),
             Self::Blackhole(outages) => ascending(outages),
-            Self::Policer { rate, bucket_bytes } => validate_bucket(*rate, *bucket_bytes),
+            Self::Policer { rate, bucket_bytes, initial_bytes } => {
+                validate_bucket(*rate, *bucket_bytes)?;
+                let (bucket, initial) = (*bucket_bytes, *initial_bytes);
+                let error = ConfigError::BucketOverfull { bucket, initial };
+                if initial > bucket { Err(error) } else { Ok(()) }
+            }
             Self::Shaper { rate, bucket_bytes, queue } => {
                 validate_bucket(*rate, *bucket_bytes)?;
                 queue.validate()
             }
             Self::Bottleneck { rate, queue } => {
                 rate.validate()?;
-                queue.validate()
+                queue.with_limit(queue.limit().at(rate.slowest())).validate()
             }
             Self::DelaySteps(steps) => validate_steps(steps),
             Self::Reordering { packets, .. } => packets.validate(),
@@ -393,6 +428,7 @@ impl PathConfig {
 /// path.row.insert(0, ElementConfig::Policer {
 ///     rate: Rate::from_bits_per_sec(25_000_000),
 ///     bucket_bytes: 100_000,
+///     initial_bytes: 100_000,
 /// });
 /// assert_eq!(path.least_delay(), link.delay);
 /// ```

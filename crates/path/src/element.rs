@@ -66,8 +66,8 @@ impl Element {
             ElementConfig::Mangling(probability) => Self::Mangling(probability, dice),
             ElementConfig::Bleaching(probability) => Self::Bleaching(probability, dice),
             ElementConfig::Duplication(probability) => Self::Duplication(probability, dice),
-            ElementConfig::Policer { rate, bucket_bytes } => {
-                Self::Policer(TokenBucket::new(rate, bucket_bytes))
+            ElementConfig::Policer { rate, bucket_bytes, initial_bytes } => {
+                Self::Policer(TokenBucket::new(rate, bucket_bytes).holding(initial_bytes))
             }
             ElementConfig::Shaper { rate, bucket_bytes, queue } => {
                 Self::Shaper(Box::new(Shaper::new(rate, bucket_bytes, queue)))

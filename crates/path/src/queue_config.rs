@@ -163,6 +163,34 @@ impl DualPi2Config {
 }
 
 impl QueueConfig {
+    /// The queue's capacity; of [`FqCoDelConfig`] that of all queues together.
+    pub fn limit(&self) -> QueueLimit {
+        match self {
+            Self::TailDrop(limit) => *limit,
+            Self::Step(c) => c.limit,
+            Self::CoDel(c) => c.limit,
+            Self::FqCoDel(c) => c.codel.limit,
+            Self::Pie(c) => c.limit,
+            Self::Red(c) => c.limit,
+            Self::DualPi2(c) => c.limit,
+        }
+    }
+
+    /// The same discipline with this capacity.
+    #[must_use]
+    pub fn with_limit(mut self, limit: QueueLimit) -> Self {
+        *match &mut self {
+            Self::TailDrop(limit) => limit,
+            Self::Step(c) => &mut c.limit,
+            Self::CoDel(c) => &mut c.limit,
+            Self::FqCoDel(c) => &mut c.codel.limit,
+            Self::Pie(c) => &mut c.limit,
+            Self::Red(c) => &mut c.limit,
+            Self::DualPi2(c) => &mut c.limit,
+        } = limit;
+        self
+    }
+
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         let rule = |discipline, holds: bool, rule| {
             if holds { Ok(()) } else { Err(ConfigError::Queue { discipline, rule }) }
@@ -170,6 +198,9 @@ impl QueueConfig {
         let above_0 = |d: Duration| d > Duration::ZERO;
         match self {
             Self::TailDrop(limit) => limit.validate(),
+            Self::Step(StepConfig { mark_above: QueueLimit::Time(_), .. }) => {
+                Err(ConfigError::NoRateOfQueue)
+            }
             Self::Step(c) => c.limit.validate(),
             Self::CoDel(c) => {
                 rule("codel", above_0(c.interval), "give an interval above 0")?;

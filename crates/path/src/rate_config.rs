@@ -1,10 +1,12 @@
 //! A bottleneck's rate over time.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use fullpipe_units::{Duration, NANOS_PER_SEC, Rate};
 
 use crate::config::validate_steps;
+use crate::schedule::Schedule;
 use crate::{ConfigError, MTU_BYTES, Series};
 
 /// A bottleneck's rate. Times count from the zero of the caller's clock.
@@ -138,6 +140,50 @@ impl RateConfig {
             Self::Trace(times) => {
                 let period = times.last().map_or(Duration::MAX, |last| *last);
                 Duration::from_nanos((period.as_nanos() / times.len().max(1) as u64).max(1))
+            }
+        }
+    }
+
+    /// The lowest rate above 0 that it ever has; of a trace the mean.
+    pub(crate) fn slowest(&self) -> Rate {
+        let of = |steps: &[(Duration, Rate)]| {
+            let rates = steps.iter().map(|(_, rate)| *rate).filter(|rate| *rate > Rate::ZERO);
+            rates.min().unwrap_or(Rate::ZERO)
+        };
+        match self {
+            Self::Constant(_) | Self::Trace(_) => self.nominal(),
+            Self::Steps(steps) => of(steps),
+            Self::Series(series) => of(series.steps()),
+        }
+    }
+
+    /// The rate over time, but in an outage that of before it, or of after one at the start; of a
+    /// trace the mean.
+    pub(crate) fn through_outages(&self) -> Schedule<Rate> {
+        let first = |steps: &[(Duration, Rate)]| {
+            steps.iter().map(|(_, rate)| *rate).find(|rate| *rate > Rate::ZERO)
+        };
+        match self {
+            Self::Constant(_) | Self::Trace(_) => {
+                Schedule::new(&[(Duration::ZERO, self.nominal())])
+            }
+            Self::Steps(steps) => {
+                let mut before = first(steps).unwrap_or(Rate::ZERO);
+                let mut steps = steps.clone();
+                for (_, rate) in &mut steps {
+                    before = if *rate > Rate::ZERO { *rate } else { before };
+                    *rate = before;
+                }
+                Schedule::new(&steps)
+            }
+            Self::Series(series) => {
+                let before = Cell::new(first(series.steps()).unwrap_or(Rate::ZERO));
+                let through = |rate: &Rate| {
+                    let rate = if *rate > Rate::ZERO { *rate } else { before.get() };
+                    before.set(rate);
+                    rate
+                };
+                Schedule::of(&series.map(through))
             }
         }
     }

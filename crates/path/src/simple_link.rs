@@ -122,7 +122,7 @@ impl<T> SimpleLink<T> {
         }
         if let Some(ElementConfig::Bottleneck { rate, queue: QueueConfig::TailDrop(limit) }) =
             row.peek()
-            && let RateConfig::Constant(_) = rate
+            && let (RateConfig::Constant(_), false) = (rate, matches!(limit, QueueLimit::Time(_)))
         {
             plain.bottleneck = Some(Bottleneck {
                 wire: Wire::new(rate),

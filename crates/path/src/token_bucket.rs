@@ -2,7 +2,7 @@
 
 use fullpipe_units::{Duration, Instant, NANOS_PER_SEC, Rate};
 
-/// Bytes that may pass: at most `depth`, refilled at `rate`, full at the start.
+/// Bytes that may pass: at most `depth`, refilled at `rate`.
 ///
 /// Credit is counted in 10^-9 bytes, what a rate of 1 byte a second brings in a nanosecond: nothing
 /// is ever rounded.
@@ -19,9 +19,15 @@ fn cost(bytes: u64) -> u128 {
 }
 
 impl TokenBucket {
+    /// A full one.
     pub(crate) fn new(rate: Rate, depth_bytes: u64) -> Self {
         let depth = cost(depth_bytes);
         Self { rate: rate.as_bytes_per_sec(), depth, credit: depth, counted: Instant::default() }
+    }
+
+    /// The same with so much in it, at most its depth.
+    pub(crate) fn holding(self, bytes: u64) -> Self {
+        Self { credit: cost(bytes), ..self }
     }
 
     fn refill(&mut self, now: Instant) {

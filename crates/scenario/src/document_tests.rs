@@ -110,7 +110,11 @@ fn element() -> impl Strategy<Value = Element> {
         }),
         vec(outages, 1..3).prop_map(|list| Element::Blackhole(list.into())),
         vec(delays, 1..3).prop_map(|list| Element::DelaySteps(list.into())),
-        (speed(), size()).prop_map(|(rate, bucket)| Element::Policer { rate, bucket }),
+        (speed(), size(), of(size())).prop_map(|(rate, bucket, tokens)| Element::Policer {
+            rate,
+            bucket,
+            tokens
+        }),
         (of(speed()), steps(), of(room()), of(queue())).prop_map(|(rate, steps, buffer, queue)| {
             Element::Bottleneck(Box::new(Wire { rate, steps, trace: None, buffer, queue }))
         }),

@@ -37,7 +37,7 @@ pub enum Element {
     Mangling(Share),
     Bleaching(Share),
     Duplication(Share),
-    Policer { rate: Speed, bucket: Size },
+    Policer { rate: Speed, bucket: Size, tokens: Option<Size> },
     Shaper { rate: Speed, bucket: Size, buffer: Room },
     Bottleneck(Box<Wire>),
     Delay(Time),
@@ -196,9 +196,11 @@ impl Element {
             Self::Mangling(p) => ElementConfig::Mangling(p.0),
             Self::Bleaching(p) => ElementConfig::Bleaching(p.0),
             Self::Duplication(p) => ElementConfig::Duplication(p.0),
-            Self::Policer { rate, bucket } => {
-                ElementConfig::Policer { rate: rate.0, bucket_bytes: bucket.0 }
-            }
+            Self::Policer { rate, bucket, tokens } => ElementConfig::Policer {
+                rate: rate.0,
+                bucket_bytes: bucket.0,
+                initial_bytes: tokens.unwrap_or(*bucket).0,
+            },
             Self::Shaper { rate, bucket, buffer } => ElementConfig::Shaper {
                 rate: rate.0,
                 bucket_bytes: bucket.0,
@@ -388,10 +390,20 @@ impl Wire {
         let bytes_of = |room: Room, name: &str| match limit_of(room, name)? {
             QueueLimit::Bytes(n) => Ok(n),
             QueueLimit::Packets(n) => Ok(n * u64::from(MTU_BYTES)),
+            QueueLimit::Time(time) => Ok(rate.nominal().bytes_in(time)),
         };
         let buffer = self.buffer.unwrap_or(Room(Buffer::Bdp(1.0)));
-        let limit =
-            buffer_limit(buffer, self.nominal(frame.traces), frame, &format!("{field}.buffer"))?;
+        let of_rate = |rate| buffer_limit(buffer, rate, frame, &format!("{field}.buffer"));
+        let mut limit = of_rate(self.nominal(frame.traces))?;
+        if let Buffer::Time(time) = buffer.0
+            && !self.steps.is_empty()
+        {
+            let later = self.steps.list.iter().map(|step| step.rate.0);
+            if let Some(slowest) = later.filter(|rate| *rate > Rate::ZERO).min() {
+                of_rate(Some(slowest))?;
+            }
+            limit = QueueLimit::Time(time);
+        }
         let queue = self.queue.unwrap_or(Queue::TailDrop {});
         Ok(match queue {
             Queue::TailDrop {} => limit.into(),

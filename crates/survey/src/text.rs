@@ -253,6 +253,7 @@ fn disturb(case: &Case, disturbance: &Disturbance, path: &mut PathTable) {
         Disturbance::Policer { rate_percent, bucket_ms } => path.down.push(Element::Policer {
             rate: mbit(part(*rate_percent)),
             bucket: bucket(*rate_percent, *bucket_ms),
+            tokens: None,
         }),
         Disturbance::Shaper { rate_percent, bucket_ms, buffer_bdp } => {
             let bytes = buffer_bdp * case.bdp_bytes() * rate_percent / 100.0;

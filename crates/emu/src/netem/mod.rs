@@ -204,9 +204,10 @@ impl NetemConfig {
     }
 
     fn bottleneck(&self) -> Netem {
-        let packets = match self.queue {
+        let packets = match self.queue.at(self.rate) {
             QueueLimit::Bytes(b) => b / u64::from(MTU_BYTES),
             QueueLimit::Packets(n) => n,
+            QueueLimit::Time(_) => 0,
         };
         Netem {
             limit_packets: u32::try_from(packets).unwrap_or(u32::MAX),

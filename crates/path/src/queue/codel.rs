@@ -122,7 +122,7 @@ impl CoDel {
 /// One queue with CoDel.
 #[derive(Debug)]
 pub(crate) struct CoDelQueue {
-    config: CoDelConfig,
+    pub(super) config: CoDelConfig,
     codel: CoDel,
     pub(crate) fifo: Fifo,
 }

@@ -43,7 +43,7 @@ impl Half {
 /// Two queues under one controller.
 #[derive(Debug)]
 pub(crate) struct DualPi2 {
-    config: DualPi2Config,
+    pub(super) config: DualPi2Config,
     low_latency: Half,
     classic: Half,
     /// Integral and proportional gain, in Hz.

@@ -26,7 +26,7 @@ struct Flow {
 /// Queues by flow, the new ones before the old ones.
 #[derive(Debug)]
 pub(crate) struct FqCoDel {
-    config: FqCoDelConfig,
+    pub(super) config: FqCoDelConfig,
     flows: Vec<Flow>,
     new: VecDeque<usize>,
     old: VecDeque<usize>,

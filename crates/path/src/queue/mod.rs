@@ -50,6 +50,19 @@ impl Discipline {
         }
     }
 
+    /// Another capacity from now on. What waits stays.
+    pub(crate) fn set_limit(&mut self, limit: QueueLimit) {
+        *match self {
+            Self::TailDrop(limit, _) => limit,
+            Self::Step(q) => &mut q.config.limit,
+            Self::CoDel(q) => &mut q.config.limit,
+            Self::FqCoDel(q) => &mut q.config.codel.limit,
+            Self::Pie(q) => &mut q.config.limit,
+            Self::Red(q) => &mut q.config.limit,
+            Self::DualPi2(q) => &mut q.config.limit,
+        } = limit;
+    }
+
     /// A packet comes, behind `held`, which includes the one on the wire.
     #[inline]
     pub(crate) fn enqueue(

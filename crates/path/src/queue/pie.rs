@@ -21,7 +21,7 @@ const MEAN_PACKET_BYTES: u64 = 1024;
 /// One queue with PIE, whose delay is taken from the packets' own times (section 4.3).
 #[derive(Debug)]
 pub(crate) struct Pie {
-    config: PieConfig,
+    pub(super) config: PieConfig,
     dice: RandomSource,
     pub(crate) fifo: Fifo,
     /// Of the packet that left last; nothing when the queue is empty.

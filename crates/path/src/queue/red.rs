@@ -11,7 +11,7 @@ use crate::{Count, DropReason, RedConfig};
 /// One queue with RED in its byte mode.
 #[derive(Debug)]
 pub(crate) struct Red {
-    config: RedConfig,
+    pub(super) config: RedConfig,
     dice: RandomSource,
     pub(crate) fifo: Fifo,
     /// Bytes.

@@ -9,7 +9,7 @@ use crate::{Count, DropReason, QueueLimit, StepConfig};
 /// A tail-drop queue that marks a packet which finds more than the threshold before it.
 #[derive(Debug)]
 pub(crate) struct Step {
-    config: StepConfig,
+    pub(super) config: StepConfig,
     pub(crate) fifo: Fifo,
 }
 
@@ -32,6 +32,8 @@ impl Step {
         let above = match self.config.mark_above {
             QueueLimit::Bytes(b) => held.bytes > b,
             QueueLimit::Packets(p) => held.packets > p,
+            // Refused.
+            QueueLimit::Time(_) => false,
         };
         if above {
             pool.mark(key);

@@ -11,7 +11,8 @@ use fullpipe_units::{Duration, Rate};
 fn a_policer_passes_the_bucket_and_then_its_rate_exactly() {
     // 1 byte in 3 ns, less a little: credit that was rounded would add up.
     let rate = Rate::from_bytes_per_sec(333_333_333);
-    let mut path = path(vec![ElementConfig::Policer { rate, bucket_bytes: 6_000 }]);
+    let mut path =
+        path(vec![ElementConfig::Policer { rate, bucket_bytes: 6_000, initial_bytes: 6_000 }]);
     let passed = (0..4).filter(|i| path.send(at(0), 1_500, *i).is_ok()).count();
     assert_eq!(passed, 4, "the bucket is full at the start");
     let dropped = path.send(at(0), 1_500, 4).expect_err("and empty now");
@@ -29,6 +30,21 @@ fn a_policer_passes_the_bucket_and_then_its_rate_exactly() {
     assert_eq!(path.stats().policed.packets, 888_888 - passed + 2);
     let (out, _) = drain(&mut path);
     assert_eq!(out.last().map(|(t, i)| *t - start == i * 1_125), Some(true), "nothing waits");
+}
+
+#[test]
+fn a_policer_begins_with_what_is_in_its_bucket() {
+    let rate = Rate::from_bytes_per_sec(1_000_000_000);
+    let passed = |initial_bytes| {
+        let mut path =
+            path(vec![ElementConfig::Policer { rate, bucket_bytes: 6_000, initial_bytes }]);
+        // A byte comes in each nanosecond, up to the bucket's 6000.
+        [0, 1_500, 20_000]
+            .map(|now| (0..9).filter(|i| path.send(at(now), 1_500, now + i).is_ok()).count())
+    };
+    assert_eq!(passed(0), [0, 1, 4]);
+    assert_eq!(passed(3_000), [2, 1, 4]);
+    assert_eq!(passed(6_000), [4, 1, 4]);
 }
 
 #[test]
@@ -519,8 +535,12 @@ fn what_makes_no_sense_is_refused_in_a_clear_line() {
     let rate = Rate::from_bytes_per_sec(1);
     let bucket_bytes = 1_499;
     assert_eq!(
-        refused(ElementConfig::Policer { rate, bucket_bytes }),
+        refused(ElementConfig::Policer { rate, bucket_bytes, initial_bytes: 0 }),
         "a bucket of 1499 bytes lets no full packet pass: give at least 1500 bytes"
+    );
+    assert_eq!(
+        refused(ElementConfig::Policer { rate, bucket_bytes: 1_500, initial_bytes: 1_501 }),
+        "a bucket of 1500 bytes cannot hold 1501 at the start: give at most as many"
     );
     assert_eq!(
         refused(ElementConfig::Reordering { packets: Selection::Every(0), delay: ns(1) }),

@@ -166,7 +166,10 @@ fn element() -> impl Strategy<Value = ElementConfig> {
         }),
         probability().prop_map(ElementConfig::Corruption),
         probability().prop_map(ElementConfig::Duplication),
-        bucket().prop_map(|(rate, bucket_bytes)| ElementConfig::Policer { rate, bucket_bytes }),
+        (bucket(), 0..=100_u64).prop_map(|((rate, bucket_bytes), percent)| {
+            let initial_bytes = bucket_bytes * percent / 100;
+            ElementConfig::Policer { rate, bucket_bytes, initial_bytes }
+        }),
         (bucket(), queue()).prop_map(|((rate, bucket_bytes), queue)| ElementConfig::Shaper {
             rate,
             bucket_bytes,
@@ -174,8 +177,10 @@ fn element() -> impl Strategy<Value = ElementConfig> {
         }),
         (rate_config(), discipline())
             .prop_map(|(rate, queue)| ElementConfig::Bottleneck { rate, queue }),
-        (rate_config(), discipline())
-            .prop_map(|(rate, queue)| ElementConfig::Bottleneck { rate, queue }),
+        (rate_config(), discipline(), 2..9_u64).prop_map(|(rate, queue, s)| {
+            let queue = queue.with_limit(QueueLimit::Time(Duration::from_secs(s)));
+            ElementConfig::Bottleneck { rate, queue }
+        }),
         delay().prop_map(ElementConfig::Delay),
         (delay(), delay(), 1..400_000_000_u64).prop_map(|(a, b, step)| {
             ElementConfig::DelaySteps(vec![(Duration::ZERO, a), (Duration::from_nanos(step), b)])
@@ -270,6 +275,7 @@ fn reference(
         let fits = match limit {
             QueueLimit::Bytes(b) => held + u64::from(bytes) <= b,
             QueueLimit::Packets(p) => (inside.len() as u64) < p,
+            QueueLimit::Time(_) => unreachable!("not drawn"),
         };
         if !fits {
             dropped.push(i);

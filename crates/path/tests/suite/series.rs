@@ -148,3 +148,32 @@ fn bytes_until_many_times_are_those_until_each() {
         assert!(rate.bytes_until(&times) == each, "{rate:?}");
     }
 }
+
+/// Packets of 500 bytes of a burst that a queue takes, in each rate and in an outage.
+#[test]
+fn a_capacity_in_time_follows_the_rate() {
+    let rates = [1_000_000_000, 500_000_000, 0, 2_000_000_000, 500_000_000];
+    let steps: Vec<_> = [0, 5_000, 20_000, 30_000, 60_000].map(ns).into_iter().collect();
+    let steps: Vec<_> =
+        steps.into_iter().zip(rates.map(Rate::from_bytes_per_sec)).collect::<Vec<_>>();
+    let endless = Series::new(steps.clone(), None).expect("a series");
+    for rate in [RateConfig::Steps(steps.clone()), RateConfig::Series(endless)] {
+        let mut path = path(vec![ElementConfig::Bottleneck {
+            rate,
+            queue: QueueLimit::Time(ns(3_000)).into(),
+        }]);
+        let mut taken =
+            |now: u64| (0..30).filter(|i| path.send(at(now), 500, now + i).is_ok()).count();
+        // The last burst but one fills 6000 bytes, of which 4000 wait when 1500 may.
+        let times = [0, 5_000, 21_000, 40_000, 59_000, 60_000, 90_000];
+        assert_eq!(times.map(&mut taken), [6, 3, 3, 12, 12, 0, 3]);
+        assert_eq!(drain(&mut path).0.len(), 39, "what waits stays");
+    }
+    let refused = |element| PathConfig { row: vec![element], seed: 1 }.validate();
+    let queue = QueueLimit::Time(ns(2_999));
+    let short = ElementConfig::Bottleneck { rate: RateConfig::Steps(steps), queue: queue.into() };
+    assert_eq!(refused(short), Err(ConfigError::QueueBelowOnePacket(1_499)));
+    let (rate, bucket_bytes) = (Rate::from_bytes_per_sec(1_000_000_000), 9_000);
+    let shaper = ElementConfig::Shaper { rate, bucket_bytes, queue };
+    assert_eq!(refused(shaper), Err(ConfigError::NoRateOfQueue));
+}

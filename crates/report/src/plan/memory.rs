@@ -183,7 +183,7 @@ impl Hold {
                     hold.rate = hold.rate.min(bytes_per_sec(*rate));
                     hold.buffer += bytes_of(*queue) + *bucket_bytes as f64;
                 }
-                ElementConfig::Policer { rate, bucket_bytes } => {
+                ElementConfig::Policer { rate, bucket_bytes, .. } => {
                     hold.rate = hold.rate.min(bytes_per_sec(*rate));
                     hold.buffer += *bucket_bytes as f64;
                 }
@@ -212,7 +212,7 @@ impl Hold {
     }
 
     fn bottleneck(&mut self, rate: &RateConfig, queue: &QueueConfig) {
-        self.rate = self.rate.min(match rate {
+        let fastest = match rate {
             RateConfig::Constant(rate) => bytes_per_sec(*rate),
             RateConfig::Steps(steps) => {
                 steps.iter().map(|(_, rate)| bytes_per_sec(*rate)).fold(0.0, f64::max)
@@ -227,22 +227,16 @@ impl Hold {
                 f64::from(MTU_BYTES) / seconds(rate.packet_time())
             }
             _ => f64::INFINITY,
-        });
-        let limit = match queue {
-            QueueConfig::TailDrop(limit) => *limit,
-            QueueConfig::Step(c) => c.limit,
-            QueueConfig::CoDel(c) => c.limit,
-            QueueConfig::FqCoDel(c) => {
-                let why = format!("fq_codel has {} queues", count(f64::from(c.queues)));
-                self.own.push((QUEUE_BYTES * f64::from(c.queues), why));
-                c.codel.limit
-            }
-            QueueConfig::Pie(c) => c.limit,
-            QueueConfig::Red(c) => c.limit,
-            QueueConfig::DualPi2(c) => c.limit,
-            _ => QueueLimit::Bytes(0),
         };
-        self.buffer += bytes_of(limit);
+        self.rate = self.rate.min(fastest);
+        if let QueueConfig::FqCoDel(c) = queue {
+            let why = format!("fq_codel has {} queues", count(f64::from(c.queues)));
+            self.own.push((QUEUE_BYTES * f64::from(c.queues), why));
+        }
+        self.buffer += match queue.limit() {
+            QueueLimit::Time(time) => fastest * seconds(time),
+            limit => bytes_of(limit),
+        };
     }
 }
 
@@ -250,6 +244,8 @@ fn bytes_of(limit: QueueLimit) -> f64 {
     match limit {
         QueueLimit::Bytes(n) => n as f64,
         QueueLimit::Packets(n) => n as f64 * f64::from(MTU_BYTES),
+        // Only a bottleneck's, which has a rate.
+        QueueLimit::Time(_) => 0.0,
     }
 }
 

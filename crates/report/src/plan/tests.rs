@@ -157,6 +157,34 @@ fn every_element_can_be_said() {
 }
 
 #[test]
+fn a_buffer_in_time_follows_steps_and_no_other_does() {
+    let queue = |buffer: &str, steps: &str| {
+        let path = format!("rate = \"10mbit\"\nrtt = \"40ms\"\nbuffer = \"{buffer}\"\n{steps}");
+        let s = setup(&format!("cc = \"bbr3\"\n[path]\n{path}\n"));
+        let ElementConfig::Bottleneck { queue, .. } = &s.config.links[0].row[0] else { panic!() };
+        queue.limit()
+    };
+    let steps = "steps = [{ at = \"1s\", rate = \"0mbit\" }, { at = \"2s\", rate = \"1mbit\" }]";
+    assert_eq!(queue("30ms", steps), QueueLimit::Time(Duration::from_millis(30)));
+    assert_eq!(queue("30ms", ""), QueueLimit::Bytes(37_500));
+    assert_eq!(queue("1bdp", steps), QueueLimit::Bytes(50_000));
+    let short = "cc = \"bbr3\"\npath = { rate = \"10mbit\", rtt = \"40ms\", buffer = \"5ms\", steps = [{ at = \"1s\", rate = \"1mbit\" }] }\n";
+    let error = Plan::parse(short, "x.toml", "x", Path::new(""), Edition::default());
+    let error = error.expect_err("625 bytes").to_string();
+    assert!(error.contains("path.buffer: '5ms' is 625 bytes here (of 1mbit)"), "{error}");
+    let [full, empty] = ["", ", tokens = \"0B\""].map(|tokens| {
+        let policer = format!("policer = {{ rate = \"9mbit\", bucket = \"90kB\"{tokens} }}");
+        let path = format!("path = {{ rtt = \"9ms\", down = [{{ {policer} }}] }}");
+        let s = setup(&format!("cc = \"bbr3\"\n{path}\n"));
+        let ElementConfig::Policer { initial_bytes, .. } = s.config.links[0].row[0] else {
+            panic!()
+        };
+        initial_bytes
+    });
+    assert_eq!((full, empty), (90_000, 0));
+}
+
+#[test]
 fn every_flow_can_be_said() {
     let s = setup(
         "cc = \"bbr3\"\nduration = \"1min\"\nlink = [\n\

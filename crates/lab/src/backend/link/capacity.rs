@@ -1,9 +1,7 @@
 //! The delays, rates and buffers of a path, and what it lets by.
 
 use fullpipe_cc::{Duration, Rate};
-use fullpipe_path::{
-    ElementConfig, JitterConfig, MTU_BYTES, PathConfig, QueueConfig, QueueLimit, RateConfig,
-};
+use fullpipe_path::{ElementConfig, JitterConfig, MTU_BYTES, PathConfig, QueueLimit, RateConfig};
 
 /// The longest delay of a packet that waits in no queue.
 pub(super) fn longest_delay(path: &PathConfig) -> Duration {
@@ -80,31 +78,21 @@ fn most_opportunities(times: &[Duration], time: Duration) -> u64 {
 /// What all queues of the path together have room for, in bytes.
 pub(super) fn buffers(path: &PathConfig) -> u64 {
     let queues = path.row.iter().filter_map(|element| match element {
-        ElementConfig::Bottleneck { queue, .. } => Some(limit(queue)),
+        ElementConfig::Bottleneck { queue, .. } => {
+            let fastest = rates(element).into_iter().max().unwrap_or_default();
+            Some(queue.limit().at(fastest))
+        }
         ElementConfig::Shaper { queue, .. } => Some(*queue),
         _ => None,
     });
     queues.map(bytes).fold(0, u64::saturating_add)
 }
 
-fn limit(queue: &QueueConfig) -> QueueLimit {
-    match queue {
-        QueueConfig::TailDrop(limit) => *limit,
-        QueueConfig::Step(c) => c.limit,
-        QueueConfig::CoDel(c) => c.limit,
-        QueueConfig::FqCoDel(c) => c.codel.limit,
-        QueueConfig::Pie(c) => c.limit,
-        QueueConfig::Red(c) => c.limit,
-        QueueConfig::DualPi2(c) => c.limit,
-        // What this does not know yet is taken to be of any depth.
-        _ => QueueLimit::Bytes(u64::MAX),
-    }
-}
-
 fn bytes(limit: QueueLimit) -> u64 {
     match limit {
         QueueLimit::Bytes(n) => n,
         QueueLimit::Packets(n) => n.saturating_mul(u64::from(MTU_BYTES)),
+        QueueLimit::Time(_) => 0,
     }
 }
 
@@ -140,7 +128,10 @@ mod tests {
         assert_eq!((let_by(&path, SECOND), buffers(&path)), (20_000, 2_000));
         assert_eq!(slowest(&path), Some(bytes_per_sec(500)));
         let rate = bytes_per_sec(2_000);
-        let path = row([fast, ElementConfig::Policer { rate, bucket_bytes: 30_000 }]);
+        let path = row([
+            fast,
+            ElementConfig::Policer { rate, bucket_bytes: 30_000, initial_bytes: 30_000 },
+        ]);
         assert_eq!((let_by(&path, SECOND), let_by(&path, ms(0))), (32_000, 0));
         assert_eq!(let_by(&row([ElementConfig::Delay(SECOND)]), SECOND), 0, "no rate");
     }

@@ -29,6 +29,9 @@ pub struct Values {
     /// Of answers, from the request to the last byte.
     #[serde(rename = "completion_ms.p99")]
     pub completion_ms_p99: Option<f64>,
+    /// Largest congestion window of a flow.
+    #[serde(rename = "cwnd_bytes.max")]
+    pub cwnd_bytes_max: Option<f64>,
 }
 
 impl Values {
@@ -72,7 +75,7 @@ impl Values {
 type ValueField = fn(&mut Values) -> &mut Option<f64>;
 
 /// The places of all.
-const PLACES: [ValueField; 8] = [
+const PLACES: [ValueField; 9] = [
     |v| &mut v.goodput_mbps,
     |v| &mut v.queue_ms_p50,
     |v| &mut v.queue_ms_p95,
@@ -81,6 +84,7 @@ const PLACES: [ValueField; 8] = [
     |v| &mut v.competitor_goodput_mbps,
     |v| &mut v.latency_ms_p99,
     |v| &mut v.completion_ms_p99,
+    |v| &mut v.cwnd_bytes_max,
 ];
 
 /// A metric's term in an expectation, and the place of its value.
@@ -92,6 +96,7 @@ fn asked(case: &Case) -> Vec<Asked> {
         ("queue_ms.p50", PLACES[1]),
         ("queue_ms.p95", PLACES[2]),
         ("retransmit_rate", PLACES[3]),
+        ("cwnd_bytes.max", PLACES[8]),
     ];
     if case.bulk_flows() > 1 {
         all.push(("jain", PLACES[4]));
@@ -123,6 +128,8 @@ pub enum Measure {
     Retransmissions,
     /// Share beside flows of another algorithm.
     Share,
+    /// Largest window. An algorithm's is compared with its own of before alone.
+    Window,
 }
 
 /// Times that differ by less than this are alike.
@@ -134,13 +141,23 @@ pub(crate) const TIME_FACTOR: f64 = 1.25;
 /// Jain's index and a share may be so much less than the reference's.
 pub(crate) const LESS: f64 = 0.1;
 
+/// A window may be so many times as large.
+pub(crate) const WINDOW_FACTOR: f64 = 4.0;
+
 /// Retransmissions may be so much more.
 pub(crate) const MORE_RETRANSMISSIONS: f64 = 0.005;
 
 impl Measure {
-    /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Goodput, Self::Queue, Self::Latency, Self::Jain, Self::Retransmissions, Self::Share];
+    /// All of them, those between two algorithms first.
+    pub const ALL: [Self; 7] = [
+        Self::Goodput,
+        Self::Queue,
+        Self::Latency,
+        Self::Jain,
+        Self::Retransmissions,
+        Self::Share,
+        Self::Window,
+    ];
 
     /// Its name in tables and names of files.
     pub const fn name(self) -> &'static str {
@@ -151,6 +168,7 @@ impl Measure {
             Self::Jain => "jain",
             Self::Retransmissions => "retr",
             Self::Share => "share",
+            Self::Window => "window",
         }
     }
 
@@ -163,13 +181,14 @@ impl Measure {
             Self::Jain => "jain",
             Self::Retransmissions => "retransmit_rate",
             Self::Share => "share",
+            Self::Window => "cwnd_bytes.max",
         }
     }
 
     /// Kind of its figure: one value over the other, or their difference.
     pub const fn figure_is(self) -> &'static str {
         match self {
-            Self::Goodput | Self::Queue | Self::Latency => "ratio",
+            Self::Goodput | Self::Queue | Self::Latency | Self::Window => "ratio",
             Self::Jain | Self::Retransmissions | Self::Share => "difference",
         }
     }
@@ -183,6 +202,7 @@ impl Measure {
             Self::Jain => values.jain,
             Self::Retransmissions => values.retransmit_rate,
             Self::Share => values.share(),
+            Self::Window => values.cwnd_bytes_max,
         }
     }
 
@@ -190,8 +210,8 @@ impl Measure {
     /// that a packet of queue is no multiple of none.
     pub fn figure(self, own: f64, reference: f64) -> f64 {
         match self {
-            Self::Goodput if reference > 0.0 => own / reference,
-            Self::Goodput => 1.0,
+            Self::Goodput | Self::Window if reference > 0.0 => own / reference,
+            Self::Goodput | Self::Window => 1.0,
             Self::Queue | Self::Latency => (own + ALIKE_MS) / (reference + ALIKE_MS),
             Self::Jain | Self::Share | Self::Retransmissions => own - reference,
         }
@@ -204,6 +224,7 @@ impl Measure {
             Self::Queue | Self::Latency => own > TIME_FACTOR * reference + ALIKE_MS,
             Self::Jain | Self::Share => own < reference - LESS,
             Self::Retransmissions => own > reference + MORE_RETRANSMISSIONS,
+            Self::Window => own > WINDOW_FACTOR * reference,
         }
     }
 
@@ -221,6 +242,7 @@ impl Measure {
                 format!("retransmissions are higher by more than {points} percentage points")
             }
             Self::Share => format!("beside a competitor is lower by more than {LESS}"),
+            Self::Window => format!("is above {WINDOW_FACTOR} x that of before"),
         }
     }
 
@@ -231,6 +253,7 @@ impl Measure {
             Self::Queue | Self::Latency => TIME_FACTOR - 1.0,
             Self::Jain | Self::Share => LESS,
             Self::Retransmissions => MORE_RETRANSMISSIONS,
+            Self::Window => WINDOW_FACTOR - 1.0,
         }
     }
 
@@ -238,7 +261,7 @@ impl Measure {
     pub fn shortfall(self, figure: f64) -> f64 {
         match self {
             Self::Goodput => 1.0 - figure,
-            Self::Queue | Self::Latency => figure - 1.0,
+            Self::Queue | Self::Latency | Self::Window => figure - 1.0,
             Self::Jain | Self::Share => -figure,
             Self::Retransmissions => figure,
         }
@@ -249,7 +272,9 @@ impl Measure {
         match (self, figure) {
             (_, None) => "none".to_owned(),
             (Self::Retransmissions, Some(figure)) => format!("{:.2}", 100.0 * figure),
-            (Self::Queue | Self::Latency, Some(figure)) if figure >= 10.0 => format!("{figure:.1}"),
+            (Self::Queue | Self::Latency | Self::Window, Some(figure)) if figure >= 10.0 => {
+                format!("{figure:.1}")
+            }
             (_, Some(figure)) => format!("{figure:.3}"),
         }
     }
@@ -257,7 +282,7 @@ impl Measure {
     /// Unit of what [`Self::show`] prints.
     pub const fn shown_in(self) -> &'static str {
         match self {
-            Self::Goodput | Self::Queue | Self::Latency => "ratio",
+            Self::Goodput | Self::Queue | Self::Latency | Self::Window => "ratio",
             Self::Jain | Self::Share => "diff",
             Self::Retransmissions => "points",
         }
@@ -295,6 +320,8 @@ mod tests {
             (Measure::Retransmissions, 0.02, 0.01, true, 0.02 - 0.01),
             (Measure::Retransmissions, 0.014, 0.01, false, 0.014 - 0.01),
             (Measure::Share, 0.3, 0.5, true, 0.3 - 0.5),
+            (Measure::Window, 5e5, 1e5, true, 5.0),
+            (Measure::Window, 3e5, 1e5, false, 3.0),
         ];
         for (measure, own, reference, short, figure) in is_short {
             assert_eq!(measure.falls_short(own, reference, 0.95), short, "{measure} {own}");

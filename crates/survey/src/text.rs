@@ -20,6 +20,9 @@ const LEAST_PACKETS: f64 = 4.0;
 /// A queue discipline needs some room for its signals.
 const LEAST_MANAGED_PACKETS: f64 = 40.0;
 
+/// Moments of a run at which windows are read.
+const ROWS: f64 = 100.0;
+
 /// Frames of a media flow in a second.
 const FRAMES_PER_S: f64 = 30.0;
 
@@ -110,6 +113,7 @@ pub fn scenario(
     let document = Document {
         name: Some(format!("survey path {}", case.path)),
         duration: Some(Length(Some(secs(case.duration_s() as f64).0))),
+        interval: Some(secs(case.duration_s() as f64 / ROWS)),
         path: Some(path(case)),
         flow: flows(case),
         cross: case.disturbances.iter().filter_map(|d| cross(case, d)).collect(),

@@ -13,7 +13,9 @@ use crate::baseline::Fallen;
 use crate::case::{Case, Kind};
 use crate::error::SurveyError;
 use crate::judge::{Pair, Point, Reference};
-use crate::measure::{ALIKE_MS, LESS, MORE_RETRANSMISSIONS, Measure, TIME_FACTOR, Values};
+use crate::measure::{
+    ALIKE_MS, LESS, MORE_RETRANSMISSIONS, Measure, TIME_FACTOR, Values, WINDOW_FACTOR,
+};
 use crate::results::Outcome;
 use crate::run::{RunPoint, Survey};
 use crate::shrink::{Claim, Shown, shrink};
@@ -218,6 +220,7 @@ fn holds(measure: Measure, limit: f64, own: &str, reference: &str, from_s: u64) 
         }
         Measure::Jain | Measure::Share => format!("{own} >= {reference} - {LESS}"),
         Measure::Retransmissions => format!("{own} <= {reference} + {MORE_RETRANSMISSIONS}"),
+        Measure::Window => format!("{own} <= {WINDOW_FACTOR} * {reference}"),
     };
     format!("{sides} after {from_s}s")
 }
@@ -231,6 +234,7 @@ fn term(measure: Measure, case: &Case, cc: Option<&str>, seeds: usize) -> String
         Measure::Latency => "flow[requests].completion_ms.p99",
         Measure::Jain => "jain",
         Measure::Retransmissions => "retransmit_rate",
+        Measure::Window => "cwnd_bytes.max",
         Measure::Share => {
             let own = of("goodput_mbps", cc, seeds);
             let other = of("flow[competitor].goodput_mbps", cc, seeds);

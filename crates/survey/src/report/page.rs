@@ -106,7 +106,7 @@ fn scatter(pair: &Pair, comparison: &Comparison) -> Option<Drawing> {
         // A logarithm needs more than nothing: a queue of a microsecond is none.
         Measure::Queue => ("Queue, p95", "ms", 1e-3),
         Measure::Latency => ("Frames and answers, p99", "ms", 1e-3),
-        Measure::Jain | Measure::Retransmissions | Measure::Share => return None,
+        _ => return None,
     };
     let points = |short: bool| {
         let chosen = comparison.points.iter().filter(|point| point.short == short);

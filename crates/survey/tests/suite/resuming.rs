@@ -74,7 +74,7 @@ fn what_cannot_be_compared_is_refused() {
         (&["bbr3", "cubic", "bbr3"], "'bbr3' is named twice"),
         (
             &["bbr3", "tahoe"],
-            "none of the 1 paths can be run over sim (virtual clock): survey:5: cc: unknown algorithm",
+            "none of the 1 paths can be run over sim (virtual clock): survey:6: cc: unknown algorithm",
         ),
     ] {
         let error = fullpipe_survey::run::Survey::new(options(names, 1, &[])).expect_err(says);

@@ -63,7 +63,7 @@ pub static SUITES: &[Suite] = &[
         source: "the C4 project's tests (draft-huitema-ccwg-c4-test), for bbr3x",
         subject: "bbr3x",
         page: "docs/c4.md",
-        files: files!("suites/c4": "c4_after_c4" "c4_alone" "c4_alone_200" "c4_before_c4" "c4_blackhole" "c4_drop_and_back" "c4_low_and_up" "c4_media" "c4_media10" "c4_media_600fr" "c4_media_short_long" "c4_media_wb" "c4_media_ws" "c4_satellite" "c4_short_long" "c4_vs_bbr" "c4_vs_bbr_lg" "c4_vs_bbr_lg2" "c4_vs_c4" "c4_vs_c4_lg" "c4_vs_c4_lg2" "c4_vs_cubic" "c4_vs_cubic_lg" "c4_vs_cubic_lg2" "c4_wifi_bad" "c4_wifi_bad_bbr" "c4_wifi_bad_c4" "c4_wifi_bad_cubic" "c4_wifi_suspension"),
+        files: files!("suites/c4": "c4_after_c4" "c4_alone" "c4_alone_200" "c4_before_c4" "c4_blackhole" "c4_drop_and_back" "c4_low_and_up" "c4_media" "c4_media10" "c4_media_600fr" "c4_media_short_long" "c4_media_wb" "c4_media_wf" "c4_media_ws" "c4_satellite" "c4_short_long" "c4_vs_bbr" "c4_vs_bbr_lg" "c4_vs_bbr_lg2" "c4_vs_c4" "c4_vs_c4_lg" "c4_vs_c4_lg2" "c4_vs_cubic" "c4_vs_cubic_lg" "c4_vs_cubic_lg2" "c4_wifi_bad" "c4_wifi_bad_bbr" "c4_wifi_bad_c4" "c4_wifi_bad_cubic" "c4_wifi_fade" "c4_wifi_suspension"),
     },
     Suite {
         name: "reports",

@@ -155,6 +155,16 @@ can_build_kernel() {
         [ -e /usr/include/libelf.h ] && [ -e /usr/include/zlib.h ]
 }
 
+# BBRv3 as BPF is a feature of its own, because it needs clang and libelf to be built. Where they are,
+# one build with it serves all lanes; the workspace is named, so that the dependencies are those that
+# are built already.
+kernel_feature() {
+    features=()
+    if can_build_kernel; then
+        features=(--features fullpipe/kernel,fullpipe-bpf/loader)
+    fi
+}
+
 # Each feature of the core alone, the lab as the page has it, and the command as `cargo run` builds
 # it. They take a minute and a half of which nothing is run: the workflow lints.
 features_alone() {
@@ -389,13 +399,8 @@ run_long() {
     # nginx is not installed here: its package starts a server on port 80.
     apt_install chromium curl iperf3 iproute2 strace tcpdump clang-19 libelf-dev zlib1g-dev make pkg-config
     aioquic
-    # BBRv3 as BPF is a feature of its own, because it needs clang and libelf to be built. One build
-    # serves all of the tests below; the workspace is named, so that the dependencies are those that
-    # are built already.
-    local features=()
-    if can_build_kernel; then
-        features=(--features fullpipe/kernel,fullpipe-bpf/loader)
-    else
+    kernel_feature
+    if [ ${#features[@]} = 0 ]; then
         echo "not built: the kernel program (clang-19, libelf-dev, zlib1g-dev, make and pkg-config)"
     fi
     if [ -n "${BULK_HTTP3:-}" ]; then
@@ -439,10 +444,11 @@ case "$lane" in
         has iperf3 || apt_install iperf3
         aioquic
         formatting
-        fast_lane
+        kernel_feature
+        fast_lane "${features[@]}"
         say "examples in the documentation"
-        cargo test --workspace --doc "${release[@]}" --quiet
-        serial_lane
+        cargo test --workspace --doc "${release[@]}" --quiet "${features[@]}"
+        serial_lane "${features[@]}"
         ;;
     features)
         features_alone

@@ -203,7 +203,7 @@ SELDOM bool note_rtt(struct bbr3 *b, const struct bbr3_sample *rs)
 		end_round_trips(b, rs);
 	if (rs->rtt != INFINITE) {
 		a->round_rtt_sum = add_sat(a->round_rtt_sum, rs->rtt);
-		a->round_rtts += a->round_rtts < UINT32_MAX;
+		a->round_rtts += a->round_rtts < ~0u;
 		a->round_least_rtt = min64(a->round_least_rtt, rs->rtt);
 	}
 	if (b->state == PROBE_BW_CRUISE)

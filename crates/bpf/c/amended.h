@@ -132,13 +132,13 @@ static inline void judge_mean(struct bbr3 *b, uint64_t mean)
 static inline void judge_starved(struct bbr3 *b, const struct bbr3_sample *rs, uint64_t least)
 {
 	struct bbr3_amended *a = &b->amended;
-	bool is_starved = !rs->is_app_limited &&
+	bool is_starved = is_on(PROBE_RTT_WHEN_STARVED) && !rs->is_app_limited &&
 			  b->bw_latest < gain_of(LEAST_DELIVERED, b->max_bw) && least != INFINITE &&
 			  least >= mul_sat(b->min_rtt, STARVED_RTT) && rs->now >= a->next_question;
 
 	a->question_rtt = INFINITE;
 	a->starved_rounds = is_starved ? a->starved_rounds + 1 : 0;
-	if (a->starved_rounds == STARVED_ROUNDS && is_on(PROBE_RTT_WHEN_STARVED)) {
+	if (a->starved_rounds == STARVED_ROUNDS) {
 		a->starved_rounds = 0;
 		a->next_question = add_sat(rs->now, QUESTION_INTERVAL);
 		a->question_rtt = rs->rtt == INFINITE ? least : max64(rs->rtt, least);

@@ -137,14 +137,15 @@ impl Amended {
     /// was, or the link slower.
     fn judge_starved(&mut self, view: &View<'_>, rs: &RateSample, least: Duration) {
         let longest = view.rtt.min.times(STARVED_RTT);
-        let is_starved = !rs.is_app_limited
+        let is_starved = self.acts(Amendment::ProbeRttWhenStarved)
+            && !rs.is_app_limited
             && view.loss_round.bw_latest < LEAST_DELIVERED.of_rate(view.bandwidth.max)
             && least != Duration::MAX
             && least >= longest
             && rs.now >= self.next_question;
         self.question = None;
         self.starved_rounds = if is_starved { self.starved_rounds + 1 } else { 0 };
-        if self.starved_rounds == STARVED_ROUNDS && self.acts(Amendment::ProbeRttWhenStarved) {
+        if self.starved_rounds == STARVED_ROUNDS {
             self.starved_rounds = 0;
             self.next_question = rs.now + QUESTION_INTERVAL;
             let rtt = if rs.rtt == Duration::MAX { least } else { rs.rtt.max(least) };

@@ -30,6 +30,7 @@
 #define STARVED_RTT 3
 #define STARVED_ROUNDS 2
 #define QUESTION_INTERVAL (2000 * MILLIS)
+#define QUESTION_ROUNDS 8
 #define ANSWER_SHIFT 4
 #define BASE_SHIFT 1
 
@@ -105,6 +106,7 @@ static inline void forget_round_trips(struct bbr3 *b)
 static inline void begin_calm(struct bbr3 *b)
 {
 	b->amended.calm_rounds = 0;
+	b->amended.starved_rounds = 0;
 	b->amended.mean_rtt = INFINITE;
 	forget_round_trips(b);
 }
@@ -133,14 +135,16 @@ static inline void judge_starved(struct bbr3 *b, const struct bbr3_sample *rs, u
 {
 	struct bbr3_amended *a = &b->amended;
 	bool is_starved = is_on(PROBE_RTT_WHEN_STARVED) && !rs->is_app_limited &&
-			  b->bw_latest < gain_of(LEAST_DELIVERED, b->max_bw) && least != INFINITE &&
-			  least >= mul_sat(b->min_rtt, STARVED_RTT) && rs->now >= a->next_question;
+			  b->bw_latest > 0 && b->bw_latest < gain_of(LEAST_DELIVERED, b->bw) &&
+			  least != INFINITE && least >= mul_sat(b->min_rtt, STARVED_RTT) &&
+			  !a->is_unanswered && rs->now >= a->next_question;
 
 	a->question_rtt = INFINITE;
 	a->starved_rounds = is_starved ? a->starved_rounds + 1 : 0;
 	if (a->starved_rounds == STARVED_ROUNDS) {
 		a->starved_rounds = 0;
-		a->next_question = add_sat(rs->now, QUESTION_INTERVAL);
+		a->next_question = add_sat(
+			rs->now, max64(QUESTION_INTERVAL, mul_sat(least, QUESTION_ROUNDS)));
 		a->question_rtt = rs->rtt == INFINITE ? least : max64(rs->rtt, least);
 		a->question_bw = b->bw_latest;
 	}
@@ -218,6 +222,7 @@ SELDOM bool note_rtt(struct bbr3 *b, const struct bbr3_sample *rs)
 	    is_short(rs->rtt, min64(b->probe_rtt_min_delay, b->min_rtt)) &&
 	    rs->now < a->probe_rtt_at_latest) {
 		b->probe_rtt_min_expiry = add_sat(rs->now, probe_rtt_interval(b));
+		a->question_rtt = INFINITE;
 		return false;
 	}
 	return a->question_rtt != INFINITE && b->state != PROBE_RTT;
@@ -261,11 +266,12 @@ static inline void end_cruise_for_amendments(struct bbr3 *b, const struct bbr3_c
 		return;
 	a->has_reached_target = false;
 	a->rounds = 0;
+	a->is_unanswered = false;
 	if (b->state != PROBE_BW_CRUISE)
 		return;
 	/* The newest round had no queue of this flow. */
 	uint64_t base = min64(a->base_rtt[0], a->base_rtt[1]);
-	bool is_at_base = is_short(a->mean_rtt, base) &&
+	bool is_at_base = a->mean_rtt != INFINITE && is_short(a->mean_rtt, base) &&
 			  !is_queueing(base, b->min_rtt, BASE_SHIFT);
 	a->base_rtt[1] = a->base_rtt[0];
 	a->base_rtt[0] = INFINITE;
@@ -377,10 +383,13 @@ static inline void answer(struct bbr3 *b)
 		return;
 	if (fell_by <= b->min_rtt >> ANSWER_SHIFT && mean != INFINITE &&
 	    b->probe_rtt_min_delay >= mul_sat(b->min_rtt, STARVED_RTT)) {
+		a->base_rtt[0] = a->base_rtt[1] = INFINITE;
 		take_probe_rtt_min_delay(b);
 	} else if (fell_by > sub_sat(rtt, b->min_rtt) / 2) {
 		b->max_bw = b->max_bw_filter[0] = a->question_bw;
 		b->max_bw_filter[1] = 0;
+	} else {
+		a->is_unanswered = true;
 	}
 }
 

@@ -169,7 +169,7 @@ struct bbr3_amended {
 	uint64_t base_rtt[2];
 	/* No ProbeRTT is asked for before. */
 	uint64_t next_question;
-	/* What was measured when one was asked for; no RTT without a question. */
+	/* The measurements when one was asked for; no RTT without a question. */
 	uint64_t question_rtt;
 	uint64_t question_bw;
 	/* A factor, as PERCENT() makes it. */
@@ -186,6 +186,8 @@ struct bbr3_amended {
 	uint8_t calm_rounds;
 	/* The newest starved ones in a row. */
 	uint8_t starved_rounds;
+	/* The newest question has no answer, and the next one waits for a probe. */
+	bool is_unanswered;
 };
 
 /*

@@ -94,7 +94,7 @@ pub enum Shape {
     Wifi,
 }
 
-/// What the flows under test say in the ECN field.
+/// The ECN field of the flows under test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "docs/scenarios.md has them")]

@@ -46,7 +46,7 @@ pub(crate) enum Need {
     Now,
 }
 
-/// What a ProbeRTT has shown.
+/// The result of a ProbeRTT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
     /// An RTT.

@@ -62,19 +62,21 @@ pub(crate) struct Amended {
     /// The mean RTT of the newest whole round of this CRUISE or ProbeRTT; [`Duration::MAX`] before
     /// one.
     mean_rtt: Duration,
-    /// The least mean RTT of a round of CRUISE or ProbeRTT: in this cycle of ProbeBW, and in the one
-    /// before. DOWN has drained what is this flow's own, so that jitter, data on the way back and
+    /// The least mean RTT of a round of CRUISE or ProbeRTT: in this cycle of ProbeBW, and in the
+    /// one before. DOWN has drained what is this flow's own, so that jitter, data on the way back and
     /// others' queues are in it.
     base_rtt: [Duration; 2],
     /// The newest starved rounds in a row.
     starved_rounds: u8,
     /// No ProbeRTT is asked for before.
     next_question: Instant,
-    /// What a ProbeRTT was asked for.
+    /// The newest question has no answer, and the next one waits for a probe.
+    is_unanswered: bool,
+    /// A ProbeRTT is asked for.
     question: Option<Question>,
 }
 
-/// A flow gets less than its bandwidth, and the RTT is far above min_rtt. What was measured when it
+/// The measurements of a flow that gets less than its bandwidth at an RTT far above min_rtt, when it
 /// asked why.
 #[derive(Clone, Copy, Debug)]
 struct Question {
@@ -95,6 +97,7 @@ impl Amended {
     /// Begins to look for calm rounds.
     fn begin_calm(&mut self) {
         self.calm_rounds = 0;
+        self.starved_rounds = 0;
         self.mean_rtt = Duration::MAX;
         self.round_trips = RoundTrips::NONE;
     }
@@ -132,22 +135,24 @@ impl Amended {
         self.is_quiet |= is_cruise && self.calm_rounds >= CALM_ROUNDS;
     }
 
-    /// A round is starved if it delivered far less than the bandwidth, and its shortest RTT is
+    /// A round is starved if it delivered far less than the flow would send, and its shortest RTT is
     /// longer than flows of this kind make it. Two of them ask why: the path may be longer than it
     /// was, or the link slower.
     fn judge_starved(&mut self, view: &View<'_>, rs: &RateSample, least: Duration) {
         let longest = view.rtt.min.times(STARVED_RTT);
         let is_starved = self.acts(Amendment::ProbeRttWhenStarved)
             && !rs.is_app_limited
-            && view.loss_round.bw_latest < LEAST_DELIVERED.of_rate(view.bandwidth.max)
+            && view.loss_round.bw_latest > Rate::ZERO
+            && view.loss_round.bw_latest < LEAST_DELIVERED.of_rate(view.bandwidth.bw)
             && least != Duration::MAX
             && least >= longest
+            && !self.is_unanswered
             && rs.now >= self.next_question;
         self.question = None;
         self.starved_rounds = if is_starved { self.starved_rounds + 1 } else { 0 };
         if self.starved_rounds == STARVED_ROUNDS {
             self.starved_rounds = 0;
-            self.next_question = rs.now + QUESTION_INTERVAL;
+            self.next_question = rs.now + QUESTION_INTERVAL.max(least.times(QUESTION_ROUNDS));
             let rtt = if rs.rtt == Duration::MAX { least } else { rs.rtt.max(least) };
             self.question = Some(Question { rtt, bw: view.loss_round.bw_latest });
         }
@@ -162,10 +167,12 @@ impl Amended {
         let fell_by = rtt.saturating_sub(answer.as_nanos());
         let is_far = view.rtt.probe_min_delay >= view.rtt.min.times(STARVED_RTT);
         if fell_by <= min_rtt >> ANSWER_SHIFT && is_far && answer != Duration::MAX {
+            self.base_rtt = [Duration::MAX; 2];
             Found::LongerPath
         } else if fell_by > rtt.saturating_sub(min_rtt) / 2 {
             Found::SlowerLink(question.bw)
         } else {
+            self.is_unanswered = true;
             Found::Rtt
         }
     }
@@ -174,7 +181,9 @@ impl Amended {
     /// base, and that is not so far above min_rtt that it is rather others' queue.
     fn is_cruise_at_base(&self, min_rtt: Duration) -> bool {
         let base = self.base_rtt[0].min(self.base_rtt[1]);
-        is_short(self.mean_rtt, base) && !is_queueing(base, min_rtt, BASE_SHIFT)
+        self.mean_rtt != Duration::MAX
+            && is_short(self.mean_rtt, base)
+            && !is_queueing(base, min_rtt, BASE_SHIFT)
     }
 
     /// CRUISE has no queue that the pacing margin would drain.
@@ -255,6 +264,7 @@ impl Amend for Amended {
             base_rtt: [Duration::MAX; 2],
             starved_rounds: 0,
             next_question: Instant::default(),
+            is_unanswered: false,
             question: None,
         }
     }
@@ -332,6 +342,7 @@ impl Amend for Amended {
     fn begin_refill(&mut self, view: &View<'_>) {
         self.has_reached_target = false;
         self.rounds = 0;
+        self.is_unanswered = false;
         if view.state != State::ProbeBwCruise {
             return;
         }
@@ -376,10 +387,13 @@ impl Amend for Amended {
             && is_short(rs.rtt, min_rtt)
             && self.acts(Amendment::ProbeRttWhenNeeded)
             && rs.now < self.probe_rtt_at_latest;
-        match (is_needless, self.question) {
-            (true, _) => Need::None,
-            (false, Some(_)) if view.state != State::ProbeRtt => Need::Now,
-            _ => Need::InTime,
+        if is_needless {
+            self.question = None;
+            Need::None
+        } else if self.question.is_some() && view.state != State::ProbeRtt {
+            Need::Now
+        } else {
+            Need::InTime
         }
     }
 

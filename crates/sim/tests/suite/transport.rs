@@ -302,7 +302,6 @@ fn marks_reach_the_controller_and_spare_the_packets() {
         assert!(marked > 0, "{algorithm}");
         let unmarked = queue(algorithm, Ecn::NotEct, false);
         // But that a mark is acknowledged at once.
-        println!("{algorithm}: {delay} {lost} {marked}, {unmarked:?}");
         assert!(delay.abs_diff(unmarked.0) < unmarked.0 / 10, "{algorithm}: {delay}, {unmarked:?}");
         assert_eq!(lost > 0, unmarked.1 > 0, "{algorithm}: {lost} lost");
     }

@@ -60,14 +60,16 @@ pub(super) const BASELINE_PACKETS: u64 = 100;
 /// The least part of the estimate that is believed of a CRUISE behind a queue. Probes of
 /// 1.25 make estimates at most 1/0.8 too large.
 pub(super) const LEAST_DELIVERED: Gain = Gain::percent(80);
-/// A round is starved if its shortest RTT is so many min_rtt. Flows of this kind have windows of
-/// two BDP at most, of estimates that are a quarter too large at most: together 2.5 BDP.
+/// A round is starved if its shortest RTT is so many min_rtt. But for UP, flows of this kind have
+/// windows of two BDP at most, of estimates that are a quarter too large at most: together 2.5 BDP.
 pub(super) const STARVED_RTT: u64 = 3;
 /// So many starved rounds in a row ask why. The first may have been measured in part before the
 /// change.
 pub(super) const STARVED_ROUNDS: u8 = 2;
-/// The least time between two questions: a ProbeRTT costs half of what is sent in 200 ms.
+/// The least time between two questions, and in round trips as long as they are now: a ProbeRTT
+/// costs half of what is sent in 200 ms or a round.
 pub(super) const QUESTION_INTERVAL: Duration = Duration::from_secs(2);
+pub(super) const QUESTION_ROUNDS: u64 = 8;
 /// An RTT that goes down by less than this binary fraction of min_rtt, 1/16, while the flow halves
 /// its window, does not answer to it. The half of a flow that has an eighth of the link is as much.
 pub(super) const ANSWER_SHIFT: u32 = 4;

@@ -2,7 +2,7 @@
 
 use crate::units::Duration;
 
-/// What is kept of them.
+/// Their sum, number and least.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RoundTrips {
     /// In nanoseconds.

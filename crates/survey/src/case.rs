@@ -321,10 +321,11 @@ impl Case {
         judged.sum::<f64>() / (100.0 - judged_from)
     }
 
-    /// Goodput of one answer in the time that is judged: one more or less is chance.
+    /// Goodput of one answer in the time that is judged, where there is nothing but answers: one more
+    /// or less is chance.
     pub(crate) fn answer_mbps(&self) -> f64 {
         let answers = self.disturbances.iter().map(|d| match d {
-            Disturbance::Requests { response_kb, .. } => *response_kb,
+            Disturbance::Requests { response_kb, alone: true, .. } => *response_kb,
             _ => 0.0,
         });
         answers.sum::<f64>() * 8e-3 / (self.duration_s() - self.judged_from_s()) as f64

@@ -155,7 +155,8 @@ fn bounded(measure: Measure, case: &Case, values: &Values) -> Option<f64> {
     match (measure, values.competitor_goodput_mbps) {
         (Measure::Goodput, other) => {
             let asked = other.map_or(value, |other| value.min(fair * (value + other)));
-            Some((asked - case.answer_mbps()).max(0.0))
+            // Of a flow that answers nothing at all half is asked for.
+            Some((asked - case.answer_mbps()).max(asked / 2.0))
         }
         (Measure::Share, _) => Some(value.min(fair)),
         _ => Some(value),
@@ -186,11 +187,12 @@ pub fn judge(survey: &Survey, done: &[Outcome], cc: &str, against: &Reference, l
         }
     };
     let measures: &[Measure] = match against {
-        // Each algorithm has windows of its own kind.
-        Reference::Algorithm(_) => &Measure::ALL[..6],
+        Reference::Algorithm(_) => &Measure::ALL,
         Reference::Best => &[Measure::Goodput],
     };
-    let comparisons = measures.iter().filter_map(|measure| {
+    // Each algorithm has windows of its own kind.
+    let measures = measures.iter().filter(|measure| **measure != Measure::Window);
+    let comparisons = measures.filter_map(|measure| {
         let cases = survey.paths.iter().map(|path| &path.case);
         let of_cases: Vec<(&Case, Point)> =
             cases.filter_map(|case| Some((case, point(*measure, case)?))).collect();
@@ -295,6 +297,14 @@ mod tests {
         let [four, three, two] = [4.0, 3.0, 2.0].map(|n| values(n * case.answer_mbps(), None));
         let is_short = |own| compare(Measure::Goodput, &case, own, &four, 0.95).map(|p| p.short);
         assert_eq!((is_short(&three), is_short(&two)), (Some(false), Some(true)));
+        let [one, none] = [1.0, 0.0].map(|n| values(n * case.answer_mbps(), None));
+        let hangs = compare(Measure::Goodput, &case, &none, &one, 0.95).map(|p| p.short);
+        assert_eq!(hangs, Some(true), "no answer at all");
+        let mut beside = case.clone();
+        beside.disturbances =
+            vec![Disturbance::Requests { response_kb: 3e3, think_ms: 1.0, alone: false }];
+        let beside = compare(Measure::Goodput, &beside, &three, &four, 0.95).map(|p| p.short);
+        assert_eq!(beside, Some(true), "bulk flows have no such chance");
     }
 
     #[test]

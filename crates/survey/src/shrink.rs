@@ -85,7 +85,7 @@ pub fn shrink(
     shown
 }
 
-/// What makes a path simpler, in this order. With two disturbances less one has one at most.
+/// The steps that make a path simpler, in this order. With two disturbances less one has one at most.
 const STAGES: [fn(&Case) -> Vec<Case>; 5] = [without, without, fewer, plainer, rounder];
 
 /// Each disturbance left out.

@@ -104,15 +104,15 @@ def middle(values):
 
 
 def span(values):
-    return f"{middle(values):.3g} ({min(values):.3g} to {max(values):.3g})"
+    return f"{middle(values):.3g} ({min(values):.3g}–{max(values):.3g})"
 
 
 def off(of, reference):
-    """The difference of the two medians; marked if it is above 5 % and the spans do not overlap."""
+    """The difference of the two medians; above 5 % bold, or with a tilde where the spans overlap."""
     apart = middle(of) / middle(reference) - 1 if middle(reference) else 0
     text = f"{apart:+.1%}".replace("%", " %")
     overlap = min(of) <= max(reference) and min(reference) <= max(of)
-    return text if abs(apart) <= 0.05 else f"{text} (spans overlap)" if overlap else f"**{text}**"
+    return text if abs(apart) <= 0.05 else f"{text} ~" if overlap else f"**{text}**"
 
 
 def rows(keep):

@@ -16,7 +16,7 @@ def at(run):
 
 
 def ack_jitter():
-    yield "| ACKs late by up to | algorithm | Mbit/s | queue p50, p95 | max_bw, of 386.1 |"
+    yield "| ACKs late by up to | algorithm | Mbit/s | queue p50, p95, ms | max_bw, of 386.1 |"
     yield "|---|---|---|---|---|"
     [report] = run("tcp-user/ack-jitter", options=("--stack", "tcp"))
     for one in report["runs"]:
@@ -24,7 +24,7 @@ def ack_jitter():
         m = one["metrics"]
         # Past Startup.
         believed = median([row["max_bw_mbps"] for row in one["series"] if row["t_s"] > 3])
-        queue = f"{m['queue_ms.p50']:.1f}, {m['queue_ms.p95']:.1f} ms"
+        queue = f"{m['queue_ms.p50']:.1f}, {m['queue_ms.p95']:.1f}"
         yield f"| {variant} | {cc} | {m['goodput_mbps']:.1f} | {queue} | {believed:.1f} |"
 
 
@@ -40,8 +40,8 @@ def real_time():
             one = runs[variant, cc]
             m = one["metrics"]
             late = "" if one["emulator"]["trusted"] else " (!)"
-            queue = f"queue p50 {m['queue_ms.p50']:.1f}, p95 {m['queue_ms.p95']:.1f} ms"
-            cells.append(f"{m['goodput_mbps']:.1f} Mbit/s, {queue}{late}")
+            queue = f"{m['queue_ms.p50']:.1f}, {m['queue_ms.p95']:.1f}"
+            cells.append(f"{m['goodput_mbps']:.1f}; {queue}{late}")
         yield f"| {variant} | {' | '.join(cells)} |"
 
 

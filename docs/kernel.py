@@ -16,7 +16,12 @@ def figures():
     done = subprocess.run([FULLPIPE, "kernel", "figures"], stdout=subprocess.PIPE, check=False)
     if done.returncode != 0:
         sys.exit(f"fullpipe kernel figures ended with {done.returncode}")
-    return done.stdout.decode().rstrip().split("\n")
+    path = None
+    for line in done.stdout.decode().rstrip().split("\n"):
+        first, _, rest = line.removeprefix("|").partition("|")
+        # A path is written in the first of its rows.
+        yield f"| |{rest}" if line.startswith("|") and first == path else line
+        path = first
 
 
 main(ROOT / "docs/kernel.md", {"figures": figures})

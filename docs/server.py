@@ -29,7 +29,7 @@ def rows(report):
             again = 100 * median([m["retransmit_rate"] for m in own])
             queue = median([r["metrics"]["queue_ms.p95"] for r in runs])
             late = any(not r["emulator"]["trusted"] for r in runs if r.get("emulator"))
-            cells.append(f"{goodput:.1f}, {again:.2g} %, {queue:.0f} ms" + (" (!)" if late else ""))
+            cells.append(f"{goodput:.1f}, {again:.2g}, {queue:.0f}" + (" (!)" if late else ""))
         yield f"| {name} | {' | '.join(cells)} |"
 
 

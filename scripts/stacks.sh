@@ -46,20 +46,25 @@ def means(row):
 
 
 def spread(values):
-    return f" ({min(values):.1f} to {max(values):.1f})" if len(values) > 1 else ""
+    return f" ({min(values):.1f}–{max(values):.1f})" if len(values) > 1 else ""
 
 
-print("| path | algorithm | in | goodput | RTT p50 | queue p95 |")
-print("|---|---|---|---|---|---|")
-for (path, cc, where), row in rows.items():
+def cell(row):
     goodput, rtt, queue = means(row)
     goodputs, _, queues = zip(*(figures for figures, _ in row))
     mark = " (!)" if any(late for _, late in row) else ""
-    print(f"| {path} | {cc}{mark} | {where} | {goodput:.2f}{spread(goodputs)} | {rtt:.1f} | {queue:.1f}{spread(queues)} |")
+    return f"{goodput:.2f}{spread(goodputs)}, {rtt:.1f}, {queue:.1f}{spread(queues)}{mark}"
+
+
+paths = list(dict.fromkeys(path for path, _, _ in rows))
+print(f"| algorithm | in | {' | '.join(paths)} |")
+print("|---|---" + "|---" * len(paths) + "|")
+for cc, where in dict.fromkeys((cc, where) for _, cc, where in rows):
+    print(f"| {cc} | {where} | {' | '.join(cell(rows[path, cc, where]) for path in paths)} |")
 
 print("\n| path | goodput of bbr3, largest mean by smallest | median RTT, largest by smallest |")
 print("|---|---|---|")
-for path in dict.fromkeys(path for path, _, _ in rows):
+for path in paths:
     goodput, rtt, _ = zip(*(means(row) for (p, cc, _), row in rows.items() if (p, cc) == (path, "bbr3")))
     print(f"| {path} | {max(goodput) / min(goodput):.3f} | {max(rtt) / min(rtt):.2f} |")
 PYTHON

@@ -74,7 +74,7 @@ fn of_others(subject: Subject, stack: Stack, expected: &[(u32, Option<Undecided>
     }
 }
 
-/// docs/verification.md has the causes.
+/// docs/noq.md has the causes.
 #[test]
 fn noqs_own_counts_inflight_an_ack_late_and_is_limited_every_other_round() {
     let expected = [

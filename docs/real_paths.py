@@ -110,13 +110,13 @@ def span(values):
 def off(of, reference):
     """The difference of the two medians; above 5 % bold, or with a tilde where the spans overlap."""
     apart = middle(of) / middle(reference) - 1 if middle(reference) else 0
-    text = f"{apart:+.1%}".replace("%", " %")
+    text = f"{100 * apart:+.1f}"
     overlap = min(of) <= max(reference) and min(reference) <= max(of)
     return text if abs(apart) <= 0.05 else f"{text} ~" if overlap else f"**{text}**"
 
 
 def rows(keep):
-    yield "| path | algorithm | simulator, QUIC with noq's pacer: Mbit/s | noq | off | simulator, TCP | Linux | off |"
+    yield "| path | algorithm | simulator, QUIC with noq's pacer: Mbit/s | noq | off, % | simulator, TCP | Linux | off, % |"
     yield "|---|---|---|---|---|---|---|---|"
     for folder, kinds, paths, has_linux in SURVEYS:
         printed = None

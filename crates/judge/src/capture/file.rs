@@ -23,10 +23,12 @@ pub(super) struct Frame<'a> {
     pub(super) at_ns: u64,
     /// Number of its interface; 0 in a pcap.
     pub(super) interface: u32,
-    /// From the IP header on, as far as it was captured.
-    pub(super) ip: &'a [u8],
-    /// Length of the packet from the IP header on.
-    pub(super) ip_len: u32,
+    /// Its link type.
+    pub(super) link: u32,
+    /// As much of it as was captured.
+    pub(super) bytes: &'a [u8],
+    /// Its length on the wire.
+    pub(super) length: u32,
 }
 
 /// Remarks about a file besides its packets.
@@ -85,7 +87,7 @@ pub(super) fn text(path: &Path) -> Result<String, CaptureError> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Calls `take` with each packet that has an IP header, in the order of the file. A file that ends
+/// Calls `take` with each packet, in the order of the file. A file that ends
 /// too early is used up to its end.
 pub(super) fn each(path: &Path, mut take: impl FnMut(Frame<'_>)) -> Result<Remarks, CaptureError> {
     let mut content = open(path)?;
@@ -149,8 +151,7 @@ fn pcap(
 ) -> Result<(), CaptureError> {
     let mut reader = PcapReader::new(content).map_err(|e| wrong(&e))?;
     let header = reader.header();
-    let link = LinkLayer::of(header.datalink)
-        .map_err(|name| CaptureError(format!("its link type {name} is not known here")))?;
+    let link = link_type(header.datalink);
     let unit = match header.ts_resolution {
         TsResolution::MicroSecond => 1000,
         TsResolution::NanoSecond => 1,
@@ -166,16 +167,19 @@ fn pcap(
         };
         packets += 1;
         let at_ns = u64::from(packet.ts_sec) * 1_000_000_000 + u64::from(packet.ts_frac) * unit;
-        if let Some((ip, ip_len)) = link.ip(&packet.data, packet.orig_len) {
-            take(Frame { at_ns, interface: 0, ip, ip_len });
-        }
+        take(Frame { at_ns, interface: 0, link, bytes: &packet.data, length: packet.orig_len });
     }
     Ok(())
 }
 
+/// The number of a link type, without what its upper half says of checksums.
+fn link_type(link: DataLink) -> u32 {
+    u32::from(link) & 0xFFFF
+}
+
 /// An interface of a pcapng.
 struct Interface {
-    link: Option<LinkLayer>,
+    link: u32,
     /// Nanoseconds of a unit of its times, as a fraction.
     unit: (u128, u128),
     /// Seconds that are added to its times.
@@ -183,10 +187,7 @@ struct Interface {
 }
 
 impl Interface {
-    fn of(block: &InterfaceDescriptionBlock<'_>, remarks: &mut Remarks) -> Self {
-        let link = LinkLayer::of(block.linktype).map_err(|name| {
-            remarks.add(format!("packets of link type {name} are not known here and left out"));
-        });
+    fn of(block: &InterfaceDescriptionBlock<'_>) -> Self {
         // Microseconds where nothing is said.
         let (mut unit, mut offset_s) = ((1000, 1), 0);
         for option in &block.options {
@@ -201,7 +202,7 @@ impl Interface {
                 _ => {}
             }
         }
-        Self { link: link.ok(), unit, offset_s }
+        Self { link: link_type(block.linktype), unit, offset_s }
     }
 
     fn nanoseconds(&self, ticks: u128) -> u64 {
@@ -248,7 +249,7 @@ fn pcapng(
                 )));
             }
             Ok(Block::InterfaceDescription(block)) => {
-                interfaces.push(Interface::of(&block, remarks));
+                interfaces.push(Interface::of(&block));
             }
             Ok(Block::EnhancedPacket(packet)) => {
                 packets += 1;
@@ -256,12 +257,15 @@ fn pcapng(
                     remarks.add("packets of an interface that the file does not describe".into());
                     continue;
                 };
-                let Some(link) = interface.link else { continue };
                 // The library takes every unit for a nanosecond.
                 let at_ns = interface.nanoseconds(packet.timestamp.as_nanos());
-                if let Some((ip, ip_len)) = link.ip(&packet.data, packet.original_len) {
-                    take(Frame { at_ns, interface: packet.interface_id, ip, ip_len });
-                }
+                take(Frame {
+                    at_ns,
+                    interface: packet.interface_id,
+                    link: interface.link,
+                    bytes: &packet.data,
+                    length: packet.original_len,
+                });
             }
             Ok(Block::SimplePacket(_) | Block::Packet(_)) => {
                 remarks.add("packets without a time, or of an obsolete kind, are left out".into());
@@ -274,53 +278,4 @@ fn pcapng(
         }
     }
     Ok(())
-}
-
-/// The header in front of IP.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum LinkLayer {
-    Ethernet,
-    /// Nothing: the packet's first bits say which IP it is.
-    Raw,
-    /// Four bytes of an address family.
-    Loopback,
-    /// Linux's "cooked" headers, of `-i any`.
-    Cooked,
-    Cooked2,
-}
-
-impl LinkLayer {
-    /// By its number in the registry of link types; otherwise its name.
-    fn of(link: DataLink) -> Result<Self, String> {
-        match u32::from(link) {
-            1 => Ok(Self::Ethernet),
-            12 | 14 | 101 | 228 | 229 => Ok(Self::Raw),
-            0 | 108 => Ok(Self::Loopback),
-            113 => Ok(Self::Cooked),
-            276 => Ok(Self::Cooked2),
-            _ => Err(format!("{link:?}")),
-        }
-    }
-
-    /// The IP packet in a frame, and its length on the wire; nothing for other protocols.
-    fn ip(self, frame: &[u8], length: u32) -> Option<(&[u8], u32)> {
-        let protocol =
-            |at: usize| frame.get(at..at + 2).map(|b| u16::from(b[0]) << 8 | u16::from(b[1]));
-        let is_ip = |number: u16| matches!(number, 0x0800 | 0x86DD);
-        let at = match self {
-            Self::Raw => 0,
-            Self::Loopback => 4,
-            Self::Cooked => is_ip(protocol(14)?).then_some(16)?,
-            Self::Cooked2 => is_ip(protocol(0)?).then_some(20)?,
-            Self::Ethernet => {
-                let mut at = 12;
-                // VLAN tags, one behind the other.
-                while matches!(protocol(at)?, 0x8100 | 0x88A8) {
-                    at += 4;
-                }
-                is_ip(protocol(at)?).then_some(at + 2)?
-            }
-        };
-        Some((frame.get(at..)?, length.saturating_sub(at as u32)))
-    }
 }

@@ -9,6 +9,7 @@ mod events;
 mod figures;
 mod file;
 mod flow;
+mod headers;
 mod keyed;
 mod kind;
 mod ledger;
@@ -21,6 +22,7 @@ mod packet;
 mod page;
 mod place;
 mod qlog;
+mod sightings;
 mod story;
 mod tcp;
 #[cfg(test)]
@@ -40,10 +42,12 @@ pub use figures::{Dip, Episode, Figures, Spread, Start, TimeSeries};
 use file::Frame;
 use flow::Flow;
 pub use flow::{Place, Unknown};
+use headers::ClosedCounts;
 use opening::{Opening, Packets};
 use packet::{Packet, Transport};
 pub use page::page;
 use place::Placed;
+use sightings::Sightings;
 pub use story::Story;
 use tcp::Segment;
 pub use verdict::{FlowVerdict, Suspicion};
@@ -70,23 +74,22 @@ pub struct Listed {
     pub sender: Option<SocketAddr>,
     /// The other one.
     pub receiver: Option<SocketAddr>,
-    /// The number of the interface in the file.
-    pub interface: u32,
-    /// Bytes of data from the sender, behind the headers of TCP and UDP.
+    /// Bytes of data from the sender, behind the headers of TCP and UDP. What is captured twice
+    /// counts twice.
     pub data_bytes: u64,
-    /// Packets in both directions.
+    /// Packets in both directions, counted alike.
     pub packets: u64,
 }
 
 impl Listed {
     fn key(&self) -> Option<Key> {
-        Some(Key::of(self.interface, self.protocol == "UDP", self.sender?, self.receiver?).0)
+        Some(Key::of(self.protocol == "UDP", self.sender?, self.receiver?).0)
     }
 
     /// Its ends, or its name.
     fn name(&self) -> String {
         match (&self.title, self.sender, self.receiver) {
-            (None, Some(a), Some(b)) => format!("{a}-{b} on interface {}", self.interface),
+            (None, Some(a), Some(b)) => format!("{a}-{b}"),
             (title, ..) => title.clone().unwrap_or_default(),
         }
     }
@@ -122,25 +125,25 @@ impl std::str::FromStr for Choice {
     }
 }
 
-/// The two ends of a flow, the smaller address first.
+/// The two ends of a flow, the smaller address first. Interfaces are one place: a tap has one for
+/// each direction, and a bond divides a flow among several.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Key {
-    interface: u32,
     is_udp: bool,
     ends: [SocketAddr; 2],
 }
 
 impl Key {
     /// The key, and true if the packet goes from the first end to the second.
-    fn of(interface: u32, is_udp: bool, from: SocketAddr, to: SocketAddr) -> (Self, bool) {
+    fn of(is_udp: bool, from: SocketAddr, to: SocketAddr) -> (Self, bool) {
         let is_first = from <= to;
         let ends = if is_first { [from, to] } else { [to, from] };
-        (Self { interface, is_udp, ends }, is_first)
+        (Self { is_udp, ends }, is_first)
     }
 
-    fn of_packet(frame: &Frame<'_>, packet: &Packet<'_>) -> (Self, bool) {
+    fn of_packet(packet: &Packet<'_>) -> (Self, bool) {
         let is_udp = matches!(packet.transport, Transport::Udp(..));
-        Self::of(frame.interface, is_udp, packet.from, packet.to)
+        Self::of(is_udp, packet.from, packet.to)
     }
 }
 
@@ -151,14 +154,16 @@ struct Count {
     bytes: [u64; 2],
 }
 
-/// The flows of a file, the one with most data first.
-fn flows(path: &Path) -> Result<Vec<Listed>, CaptureError> {
+/// The flows of a file, the one with most data first, and remarks on what is not read of it.
+fn flows(path: &Path) -> Result<(Vec<Listed>, Vec<String>), CaptureError> {
     let mut counts = BTreeMap::<Key, Count>::new();
-    let mut frames = 0_u64;
-    file::each(path, |frame| {
-        frames += 1;
-        let Some(packet) = Packet::of(frame.ip, frame.ip_len) else { return };
-        let (key, is_first) = Key::of_packet(&frame, &packet);
+    let mut closed = ClosedCounts::default();
+    let mut remarks = file::each(path, |frame| {
+        let packet = match Packet::of(&frame) {
+            Ok(packet) => packet,
+            Err(why) => return closed.add(why),
+        };
+        let (key, is_first) = Key::of_packet(&packet);
         if counts.len() >= MOST_FLOWS && !counts.contains_key(&key) {
             return;
         }
@@ -168,7 +173,11 @@ fn flows(path: &Path) -> Result<Vec<Listed>, CaptureError> {
             Transport::Tcp(tcp) => tcp.payload,
             Transport::Udp(_, length) => length,
         });
-    })?;
+    })?
+    .into_vec();
+    if counts.is_empty() {
+        return Err(nothing_in(&closed, &remarks));
+    }
     let listed = counts.into_iter().map(|(key, count)| {
         let is_first = count.bytes[0] >= count.bytes[1];
         let [a, b] = key.ends;
@@ -178,20 +187,35 @@ fn flows(path: &Path) -> Result<Vec<Listed>, CaptureError> {
             title: None,
             sender: Some(sender),
             receiver: Some(receiver),
-            interface: key.interface,
             data_bytes: count.bytes[usize::from(!is_first)],
             packets: count.packets,
         }
     });
     let mut listed: Vec<Listed> = listed.filter(|flow| flow.data_bytes > 0).collect();
     listed.sort_by_key(|flow| std::cmp::Reverse(flow.data_bytes));
-    match (frames, listed.is_empty()) {
-        (0, _) => Err(CaptureError("there is no IP packet in it".to_owned())),
-        (_, true) => {
-            Err(CaptureError("there is no TCP and no UDP flow with data in it".to_owned()))
-        }
-        _ => Ok(listed),
+    if listed.is_empty() {
+        return Err(CaptureError(
+            "its packets of TCP and UDP are all without data; capture both directions".to_owned(),
+        ));
     }
+    remarks.extend(closed.remarks());
+    Ok((listed, remarks))
+}
+
+/// The reason why a file has no packet of TCP or UDP.
+fn nothing_in(closed: &ClosedCounts, remarks: &[String]) -> CaptureError {
+    let found = closed.most();
+    let (found, more) = match (found.as_str(), remarks) {
+        ("", []) => return CaptureError("there is no packet in it".to_owned()),
+        ("", remarks) => {
+            return CaptureError(format!("no packet of it can be read: {}", remarks.join("; ")));
+        }
+        (found, _) if closed.has_cut() => {
+            (found, "; capture 128 bytes of each and more (tcpdump -s 128)")
+        }
+        (found, _) => (found, ""),
+    };
+    CaptureError(format!("no packet of TCP or UDP can be opened in it, but {found}{more}"))
 }
 
 /// The place of the chosen one in the list.
@@ -221,27 +245,28 @@ fn read_capture(
     choice: &Choice,
     keys: Option<&KeyLog>,
 ) -> Result<(Flow, Vec<Listed>, usize), CaptureError> {
-    let listed = flows(path)?;
-    let number = chosen(&listed, choice)?;
+    let (listed, remarks) = flows(path)?;
+    let mut number = chosen(&listed, choice)?;
     let one = &listed[number];
-    let flow = read_flow(path, one, keys)?;
-    // A file of both ends has each flow twice, and the sender's end shows more.
+    let mut flow = read_flow(path, one, keys)?;
+    // Where addresses are translated, the flow is there twice, and the sender's end shows more.
     if *choice == Choice::Largest && flow.place != Place::Sender {
-        let is_other = |other: &&Listed| {
-            other.protocol == one.protocol
-                && other.interface != one.interface
-                && other.data_bytes * 10 >= one.data_bytes * 9
+        let is_other = |other: &Listed| {
+            other.protocol == one.protocol && other.data_bytes * 10 >= one.data_bytes * 9
         };
-        for twin in (0..listed.len()).filter(|n| is_other(&&listed[*n])).take(MOST_TWINS) {
+        let others = (0..listed.len()).filter(|n| *n != number && is_other(&listed[*n]));
+        for twin in others.take(MOST_TWINS) {
             if !have_same_packets(path, one, &listed[twin])? {
                 continue;
             }
             let other = read_flow(path, &listed[twin], keys)?;
             if other.place == Place::Sender {
-                return Ok((other, listed, twin));
+                (flow, number) = (other, twin);
+                break;
             }
         }
     }
+    flow.remarks.extend(remarks);
     Ok((flow, listed, number))
 }
 
@@ -251,13 +276,13 @@ const MOST_TWINS: usize = 4;
 /// The first packets of data of two flows that are compared.
 const MOST_COMPARED: usize = 10_000;
 
-/// True if at least half of the packets of one flow are in the other as well: it is the same one,
-/// on another interface. What is in a packet stays where addresses are translated.
+/// True if at least half of the packets of one flow are in the other as well: it is the same one
+/// with other addresses. What is in a packet stays where they are translated.
 fn have_same_packets(path: &Path, a: &Listed, b: &Listed) -> Result<bool, CaptureError> {
     let mut prints: [HashSet<(u64, u64)>; 2] = Default::default();
     file::each(path, |frame| {
-        let Some(packet) = Packet::of(frame.ip, frame.ip_len) else { return };
-        let key = Some(Key::of_packet(&frame, &packet).0);
+        let Ok(packet) = Packet::of(&frame) else { return };
+        let key = Some(Key::of_packet(&packet).0);
         let place = if key == a.key() { 0 } else { 1 };
         if key != [a, b][place].key() || prints[place].len() >= MOST_COMPARED {
             return;
@@ -279,23 +304,42 @@ fn have_same_packets(path: &Path, a: &Listed, b: &Listed) -> Result<bool, Captur
     Ok(common > 0 && common * 2 >= a.len().min(b.len()))
 }
 
+/// Calls `take` with each packet of a flow and its number among them, in the order of the file.
+fn each_of(
+    path: &Path,
+    key: Key,
+    mut take: impl FnMut(usize, &Frame<'_>, &Packet<'_>),
+) -> Result<(), CaptureError> {
+    let mut number = 0;
+    file::each(path, |frame| {
+        let Ok(packet) = Packet::of(&frame) else { return };
+        if Key::of_packet(&packet).0 == key {
+            take(number, &frame, &packet);
+            number += 1;
+        }
+    })?;
+    Ok(())
+}
+
 /// A flow of a capture.
 fn read_flow(path: &Path, one: &Listed, keys: Option<&KeyLog>) -> Result<Flow, CaptureError> {
     let (Some(key), Some(sender)) = (one.key(), one.sender) else {
         return Err(CaptureError("the flow has no addresses".to_owned()));
     };
+    let (mut sightings, mut left_out) = (Sightings::default(), 0_u64);
+    each_of(path, key, |_, frame, packet| match sightings.len() {
+        ..MOST_PACKETS => sightings.add(frame, packet, packet.from == sender),
+        _ => left_out += 1,
+    })?;
+    let told = sightings.told();
+    drop(sightings);
     let mut segments: Vec<Segment> = Vec::new();
     let mut datagrams: Vec<udp::Datagram> = Vec::new();
     let mut opening = keys.map(Opening::new);
-    let (mut start_ns, mut newest_ns, mut left_out, mut backwards) = (None, 0, 0_u64, 0_u64);
+    let (mut start_ns, mut newest_ns, mut backwards) = (None, 0, 0_u64);
     let mut codepoints = [0_u64; 4];
-    let remarks = file::each(path, |frame| {
-        let Some(packet) = Packet::of(frame.ip, frame.ip_len) else { return };
-        if Key::of_packet(&frame, &packet).0 != key {
-            return;
-        }
-        if segments.len().max(datagrams.len()) >= MOST_PACKETS {
-            left_out += 1;
+    each_of(path, key, |number, frame, packet| {
+        if !told.has(number) {
             return;
         }
         // Packets of several queues may be in the file in the wrong order.
@@ -341,7 +385,7 @@ fn read_flow(path: &Path, one: &Listed, keys: Option<&KeyLog>) -> Result<Flow, C
         segments.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         tcp::flow(&segments, &Placed::of(&segments))
     };
-    flow.remarks.extend(remarks.into_vec());
+    flow.remarks.extend(told.remarks);
     if left_out > 0 {
         flow.remarks
             .push(format!("{left_out} packets after the first {MOST_PACKETS} are left out"));
@@ -379,7 +423,6 @@ fn read_qlog(path: &Path, choice: &Choice) -> Result<(Flow, Vec<Listed>, usize),
         title: Some(log.title.clone()),
         sender: None,
         receiver: None,
-        interface: 0,
         data_bytes: log.data_bytes(),
         packets: log.packets(),
     };

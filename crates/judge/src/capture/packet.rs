@@ -1,8 +1,11 @@
-//! Headers of IP, TCP and UDP in a captured packet, of which the end may be missing.
+//! Segments of TCP and datagrams of UDP in captured packets, of which the end may be missing.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
-use smoltcp::wire::{TcpOption, TcpPacket};
+use smoltcp::wire::{TCP_HEADER_LEN as HEADER_LEN, TcpOption, TcpPacket};
+
+use super::file::Frame;
+use super::headers::{self, Closed};
 
 /// A packet's ends and its transport.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +14,10 @@ pub(super) struct Packet<'a> {
     pub(super) to: SocketAddr,
     /// The bits of ECN.
     pub(super) ecn: u8,
+    /// TTL, or the hop limit.
+    pub(super) hops: u8,
+    /// IPv4's identification; nothing where its sender does not use it.
+    pub(super) id: Option<u16>,
     pub(super) transport: Transport<'a>,
 }
 
@@ -23,7 +30,7 @@ pub(super) enum Transport<'a> {
 }
 
 /// The fields of a TCP segment that matter here.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Tcp {
     pub(super) seq: u32,
     pub(super) ack: Option<u32>,
@@ -34,6 +41,9 @@ pub(super) struct Tcp {
     /// The flags AE, CWR and ECE (RFC 9768 section 3.1), the first as the highest bit.
     pub(super) ecn_flags: u8,
     pub(super) payload: u32,
+    pub(super) options_len: u8,
+    /// The capture ends inside the options: those that are missing here may have been there.
+    pub(super) are_options_cut: bool,
     /// TSval and TSecr.
     pub(super) timestamps: Option<(u32, u32)>,
     pub(super) sack: [Option<(u32, u32)>; 3],
@@ -41,62 +51,33 @@ pub(super) struct Tcp {
     pub(super) scale: Option<u8>,
 }
 
-/// The longest packet whose header has no length: a host may hold that much in one before it is
-/// divided.
-const MOST_UNDIVIDED: u32 = 1 << 20;
-
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    let two = bytes.get(at..at.checked_add(2)?)?;
-    Some(u16::from_be_bytes([two[0], two[1]]))
-}
-
 impl<'a> Packet<'a> {
-    /// A packet of TCP or UDP that begins with its IP header, and its length on the wire; nothing
-    /// where it is something else, a later fragment, or cut inside its headers.
-    pub(super) fn of(ip: &'a [u8], length: u32) -> Option<Self> {
-        let (protocol, ecn, from, to, header, ip_len): (u8, u8, IpAddr, IpAddr, usize, u32) =
-            match ip.first()? >> 4 {
-                4 => {
-                    let head: &[u8; 20] = ip.get(..20)?.try_into().ok()?;
-                    // The offset of a fragment.
-                    if u16_at(head, 6)? & 0x1FFF != 0 {
-                        return None;
-                    }
-                    let address = |at: usize| <[u8; 4]>::try_from(&head[at..at + 4]).ok();
-                    let total = u32::from(u16_at(head, 2)?);
-                    // A segment before it is divided may be too long for the field, which is 0.
-                    let total = if total == 0 { length.min(MOST_UNDIVIDED) } else { total };
-                    let ends = (address(12)?.into(), address(16)?.into());
-                    (head[9], head[1] & 3, ends.0, ends.1, usize::from(head[0] & 15) * 4, total)
-                }
-                6 => {
-                    let head: &[u8; 40] = ip.get(..40)?.try_into().ok()?;
-                    let address = |at: usize| <[u8; 16]>::try_from(&head[at..at + 16]).ok();
-                    let payload = u32::from(u16_at(head, 4)?);
-                    let total =
-                        if payload == 0 { length.min(MOST_UNDIVIDED) } else { payload + 40 };
-                    let ends = (address(8)?.into(), address(24)?.into());
-                    (head[6], head[1] >> 4 & 3, ends.0, ends.1, 40, total)
-                }
-                _ => return None,
-            };
-        let body = ip.get(header..)?;
-        let body_len = ip_len.checked_sub(header as u32)?;
-        let ports = (u16_at(body, 0)?, u16_at(body, 2)?);
-        let transport = match protocol {
-            TCP => Transport::Tcp(Tcp::of(body, body_len)?),
-            UDP => {
-                // What lies behind the datagram is padding of the link.
-                let length = u32::from(u16_at(body, 4)?).min(body_len).checked_sub(8)?;
-                let payload = body.get(8..)?;
-                Transport::Udp(&payload[..payload.len().min(length as usize)], length)
-            }
-            _ => return None,
+    /// The segment or datagram of a frame; otherwise the reason why there is none.
+    pub(super) fn of(frame: &Frame<'a>) -> Result<Self, Closed> {
+        let inner = headers::open(frame.link, frame.bytes, frame.length)?;
+        let body = inner.bytes;
+        let port = |at: usize| {
+            let two = body.get(at..).and_then(|b| b.first_chunk()).ok_or(Closed::Cut)?;
+            Ok(u16::from_be_bytes(*two))
         };
-        Some(Self { from: (from, ports.0).into(), to: (to, ports.1).into(), ecn, transport })
+        let (from, to) = (port(0)?, port(2)?);
+        let transport = if inner.is_udp {
+            // What lies behind the datagram is padding of the link.
+            let length = u32::from(port(4)?).min(inner.length);
+            let length = length.checked_sub(8).ok_or(Closed::Damaged)?;
+            let payload = body.get(8..).ok_or(Closed::Cut)?;
+            Transport::Udp(&payload[..payload.len().min(length as usize)], length)
+        } else {
+            Transport::Tcp(Tcp::of(body, inner.length)?)
+        };
+        Ok(Self {
+            from: (inner.from, from).into(),
+            to: (inner.to, to).into(),
+            ecn: inner.ecn,
+            hops: inner.hops,
+            id: inner.id,
+            transport,
+        })
     }
 }
 
@@ -106,8 +87,16 @@ impl Tcp {
         self.seq.wrapping_add(u32::from(self.syn))
     }
 
-    fn of(body: &[u8], length: u32) -> Option<Self> {
-        let packet = TcpPacket::new_checked(body).ok()?;
+    fn of(body: &[u8], length: u32) -> Result<Self, Closed> {
+        if body.len() < HEADER_LEN {
+            return Err(Closed::Cut);
+        }
+        // Its fixed part is there; its options may be cut.
+        let packet = TcpPacket::new_unchecked(body);
+        let header = usize::from(packet.header_len());
+        if header < HEADER_LEN {
+            return Err(Closed::Damaged);
+        }
         let mut tcp = Self {
             seq: packet.seq_number().0.cast_unsigned(),
             ack: packet.ack().then(|| packet.ack_number().0.cast_unsigned()),
@@ -118,10 +107,12 @@ impl Tcp {
             ecn_flags: u8::from(packet.ns()) << 2
                 | u8::from(packet.cwr()) << 1
                 | u8::from(packet.ece()),
-            payload: length.checked_sub(u32::from(packet.header_len()))?,
+            payload: length.checked_sub(header as u32).ok_or(Closed::Damaged)?,
+            options_len: (header - HEADER_LEN) as u8,
+            are_options_cut: body.len() < header,
             ..Self::default()
         };
-        let mut options = packet.options();
+        let mut options = &body[HEADER_LEN..header.min(body.len())];
         while let Ok((rest, option)) = TcpOption::parse(options) {
             match option {
                 TcpOption::EndOfList => break,
@@ -133,6 +124,6 @@ impl Tcp {
             }
             options = rest;
         }
-        Some(tcp)
+        Ok(tcp)
     }
 }

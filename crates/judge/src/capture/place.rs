@@ -39,8 +39,12 @@ impl Placed {
         let (ahead_s, behind_s, by) = match (handshake, ahead, behind) {
             (Some((ahead, behind)), _, _) => (ahead, behind, "in the handshake"),
             (None, Some(ahead), Some(behind)) => (ahead, behind, "as a rule"),
-            (None, ahead, _) => {
-                let ahead_s = ahead.unwrap_or(0.0);
+            (None, None, _) => {
+                let why = "there are no acknowledgements: that is a guess".to_owned();
+                let (place, ahead_s) = (Place::Receiver, 0.0);
+                return Self { place, why, ahead_s, handshake_rtt_s: None, behind_s: None };
+            }
+            (None, Some(ahead_s), _) => {
                 let place = if ahead_s > 2e-3 { Place::Sender } else { Place::Receiver };
                 let why = format!(
                     "acknowledgements follow data after {:.1} ms, and there is neither a handshake nor a time stamp: \

@@ -142,7 +142,29 @@ pub(super) fn flow(segments: &[Segment], placed: &Placed) -> Flow {
             false => reader.ack(segment, mss),
         }
     }
-    reader.finish(syn.is_some(), data().any(|s| s.tcp.timestamps.is_some()), placed)
+    let is_cut = |s: &Segment| s.tcp.are_options_cut;
+    let no_scale = match syn {
+        None if segments.iter().all(|s| s.is_data_way) => {
+            Some("the capture has only the direction of the data; capture both")
+        }
+        None => Some(
+            "the capture begins after the handshake, which says by how much the window is scaled",
+        ),
+        Some(_) if segments.iter().any(|s| s.tcp.syn && s.tcp.scale.is_none() && is_cut(s)) => {
+            Some("the options of the handshake are cut, which say by how much the window is scaled")
+        }
+        Some(_) => None,
+    };
+    let no_stamps = match data().any(|s| s.tcp.timestamps.is_some()) {
+        true => None,
+        false if data().any(is_cut) => Some(
+            "the capture is not the sender's, and its segments are cut before their time stamps; capture at the sender, or 96 bytes of each packet",
+        ),
+        false => Some(
+            "the capture is not the sender's, and the segments have no time stamps; capture at the sender",
+        ),
+    };
+    reader.finish(no_scale, no_stamps, placed)
 }
 
 /// The least data of a full packet: what fits into IPv4's least MTU of 68 bytes.
@@ -151,10 +173,9 @@ const LEAST_BYTES: u32 = 28;
 /// Bytes of data in a full packet: what both ends agreed on, otherwise the most usual size.
 fn packet_bytes(segments: &[Segment]) -> u32 {
     let mss = segments.iter().filter_map(|s| s.tcp.mss).min().map(u32::from);
-    let with_options = |s: &Segment| if s.tcp.timestamps.is_some() { 12 } else { 0 };
     let data = || segments.iter().filter(|s| s.is_data_way && s.tcp.payload > 0);
-    if let (Some(mss), Some(first)) = (mss, data().next()) {
-        return mss.saturating_sub(with_options(first)).max(LEAST_BYTES);
+    if let (Some(mss), Some(first)) = (mss, data().find(|s| !s.tcp.syn)) {
+        return mss.saturating_sub(u32::from(first.tcp.options_len)).max(LEAST_BYTES);
     }
     let mut counts = BTreeMap::<u32, u64>::new();
     data()
@@ -417,19 +438,15 @@ impl Reader {
         self.flow.inflight.push(At { at_s, value: bytes as f64 });
     }
 
-    fn finish(self, has_syn: bool, has_timestamps: bool, placed: &Placed) -> Flow {
+    fn finish(self, no_scale: Option<&str>, no_stamps: Option<&str>, placed: &Placed) -> Flow {
         let Self { mut flow, window_full_s, passed_s, unseen, accurate, .. } = self;
         flow.are_marks_told |= flow.place == Place::Sender && accurate.is_agreed();
         accurate.finish(&mut flow);
         flow.handshake_rtt_s = placed.handshake_rtt_s;
         flow.reaction_s = placed.behind_s.filter(|_| flow.place == Place::Sender);
-        if has_syn {
-            flow.window_limited = Some(window_full_s / passed_s.max(1e-9));
-        } else {
-            flow.cannot_tell(
-                "limits of the receiver's window",
-                "the capture begins after the handshake, which says by how much the window is scaled",
-            );
+        match no_scale {
+            Some(why) => flow.cannot_tell("limits of the receiver's window", why),
+            None => flow.window_limited = Some(window_full_s / passed_s.max(1e-9)),
         }
         if unseen > 0 {
             flow.remarks.push(format!(
@@ -441,11 +458,8 @@ impl Reader {
                 "pacing and bursts",
                 "packets were captured behind the path, which spaces them; capture at the sender",
             );
-            if !has_timestamps {
-                flow.cannot_tell(
-                    "round trips and data in flight",
-                    "the capture is not the sender's, and the segments have no time stamps; capture at the sender",
-                );
+            if let Some(why) = no_stamps {
+                flow.cannot_tell("round trips and data in flight", why);
             }
         }
         flow

@@ -45,7 +45,8 @@ fn handshake(isn: u32, ahead_ms: f64, behind_ms: f64) -> Vec<Segment> {
 
 fn data(at_ms: f64, seq: u32, payload: u32) -> Segment {
     let timestamps = Some((at_ms as u32 + 2, 1));
-    segment(at_ms, true, Tcp { seq, payload, ack: Some(1), timestamps, ..Tcp::default() })
+    let tcp = Tcp { seq, payload, ack: Some(1), timestamps, options_len: 12, ..Tcp::default() };
+    segment(at_ms, true, tcp)
 }
 
 fn ack(at_ms: f64, ack: u32) -> Segment {

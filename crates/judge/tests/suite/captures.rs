@@ -278,8 +278,8 @@ fn as_pcapng(pcap: &[u8]) -> Vec<u8> {
     as_interfaces(&[(pcap, 0)])
 }
 
-/// The packets of each file on an interface of its own, the sequence numbers of its data later by
-/// so much.
+/// The packets of each file on an interface of its own, the port of its sender and the sequence
+/// numbers of its data larger by so much.
 fn as_interfaces(files: &[(&[u8], u32)]) -> Vec<u8> {
     use pcap_file::pcap::PcapReader;
     use pcap_file::pcapng::PcapNgWriter;
@@ -300,7 +300,8 @@ fn as_interfaces(files: &[(&[u8], u32)]) -> Vec<u8> {
             let packet = packet.expect("a packet");
             let mut data = packet.data.into_owned();
             // The sender is 10.0.0.1, and the numbers follow IPv4's header and the ports.
-            let at = if data[15] == 1 { 24 } else { 28 };
+            let (port, at) = if data[15] == 1 { (20, 24) } else { (22, 28) };
+            data[port + 1] = data[port + 1].wrapping_add((*later).min(1) as u8);
             let number = u32::from_be_bytes(data[at..at + 4].try_into().expect("four bytes"));
             data[at..at + 4].copy_from_slice(&number.wrapping_add(*later).to_be_bytes());
             let block = EnhancedPacketBlock {

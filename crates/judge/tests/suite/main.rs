@@ -15,4 +15,5 @@ mod keys;
 mod l4s;
 mod qlogs;
 mod senders;
+mod variants;
 mod verdicts;

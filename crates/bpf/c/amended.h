@@ -12,8 +12,6 @@
 #define QUEUE_SHIFT 3
 #define QUEUE_ACKS 4
 #define DELIVERED_SHIFT 8
-#define CALM_ROUNDS 2
-#define COMPETITOR_QUEUE_SHIFT 2
 #define PROBE_RTT_AT_LATEST 4
 #define PROBE_RTT_INTERVAL_ROUNDS 16
 #define PROBE_WAIT_ROUNDS 3
@@ -75,17 +73,6 @@ static inline bool is_queueing(uint64_t rtt, uint64_t least, unsigned shift)
 	return rtt != INFINITE && rtt > add_sat(least, least >> shift);
 }
 
-/* Amendments that conclude nothing from an RTT above min_rtt. */
-#define ON_ANY_PATH                                                                     \
-	(1u << IGNORE_SMALL_LOSS | 1u << BASELINE_LOSS | 1u << TIMERS_IN_ROUND_TRIPS | \
-	 1u << PROBE_RTT_EMPTIES_QUEUE | 1u << PROBE_RTT_WHEN_STARVED)
-
-/* True if an amendment is on, and may act on this path. */
-static inline bool acts(const struct bbr3 *b, enum bbr3_amendment amendment)
-{
-	return is_on(amendment) && (ON_ANY_PATH >> amendment & 1 || b->amended.is_quiet);
-}
-
 static inline bool has_seen_queue(const struct bbr3 *b)
 {
 	return b->amended.queueing_acks == QUEUE_ACKS;
@@ -103,38 +90,18 @@ static inline void forget_round_trips(struct bbr3 *b)
 	b->amended.round_least_rtt = INFINITE;
 }
 
-static inline void begin_calm(struct bbr3 *b)
+static inline void begin_rounds(struct bbr3 *b)
 {
-	b->amended.calm_rounds = 0;
 	b->amended.starved_rounds = 0;
 	b->amended.mean_rtt = INFINITE;
 	forget_round_trips(b);
-}
-
-/*
- * A round of CRUISE or ProbeRTT ends. It is calm if its mean RTT is short, and min_rtt not far above the
- * connection's shortest RTT, as with another flow's queue in it.
- */
-static inline void judge_mean(struct bbr3 *b, uint64_t mean)
-{
-	struct bbr3_amended *a = &b->amended;
-
-	a->mean_rtt = mean;
-	a->base_rtt[0] = min64(a->base_rtt[0], mean);
-	if (is_short(mean, b->min_rtt) &&
-	    !is_queueing(b->min_rtt, a->shortest_rtt, COMPETITOR_QUEUE_SHIFT))
-		a->calm_rounds += a->calm_rounds < 255;
-	else if (b->state == PROBE_BW_CRUISE)
-		a->calm_rounds = 0;
-	if (b->state == PROBE_BW_CRUISE && a->calm_rounds >= CALM_ROUNDS)
-		a->is_quiet = true;
 }
 
 /* A round that delivered far less than the bandwidth at a long RTT. Two of them ask why. */
 static inline void judge_starved(struct bbr3 *b, const struct bbr3_sample *rs, uint64_t least)
 {
 	struct bbr3_amended *a = &b->amended;
-	bool is_starved = is_on(PROBE_RTT_WHEN_STARVED) && !rs->is_app_limited &&
+	bool is_starved = is_on(PROBE_RTT_ON_DEMAND) && !rs->is_app_limited &&
 			  b->bw_latest > 0 && b->bw_latest < gain_of(LEAST_DELIVERED, b->bw) &&
 			  least != INFINITE && least >= mul_sat(b->min_rtt, STARVED_RTT) &&
 			  !a->is_unanswered && rs->now >= a->next_question;
@@ -150,6 +117,21 @@ static inline void judge_starved(struct bbr3 *b, const struct bbr3_sample *rs, u
 	}
 }
 
+static inline uint64_t least_base(const struct bbr3 *b)
+{
+	return min64(b->amended.base_rtt[0], b->amended.base_rtt[1]);
+}
+
+/* The RTT of the path without this flow's own queue, at most 1.5 min_rtt. */
+static inline uint64_t base_rtt(const struct bbr3 *b)
+{
+	uint64_t least = least_base(b), min_rtt = b->min_rtt;
+
+	if (least == INFINITE)
+		return min_rtt;
+	return max64(min64(least, add_sat(min_rtt, min_rtt >> BASE_SHIFT)), min_rtt);
+}
+
 /* A round ends, and with it its RTTs. */
 static inline void end_round_trips(struct bbr3 *b, const struct bbr3_sample *rs)
 {
@@ -158,8 +140,10 @@ static inline void end_round_trips(struct bbr3 *b, const struct bbr3_sample *rs)
 	uint64_t mean = mean_round_trip(a);
 
 	forget_round_trips(b);
-	if (b->state == PROBE_BW_CRUISE || b->state == PROBE_RTT)
-		judge_mean(b, mean);
+	if (b->state == PROBE_BW_CRUISE || b->state == PROBE_RTT) {
+		a->mean_rtt = mean;
+		a->base_rtt[0] = min64(a->base_rtt[0], mean);
+	}
 	if (b->state == PROBE_BW_CRUISE || b->state == PROBE_BW_REFILL || b->state == PROBE_BW_UP)
 		judge_starved(b, rs, least);
 }
@@ -218,7 +202,7 @@ SELDOM bool note_rtt(struct bbr3 *b, const struct bbr3_sample *rs)
 			is_queueing(rs->rtt, b->min_rtt, QUEUE_SHIFT) ? a->queueing_acks + 1 : 0;
 	if (rs->rtt < b->probe_rtt_min_delay)
 		a->probe_rtt_at_latest = probe_rtt_at_latest(b, rs->now);
-	if (acts(b, PROBE_RTT_WHEN_NEEDED) && b->state != PROBE_RTT &&
+	if (is_on(PROBE_RTT_ON_DEMAND) && b->state != PROBE_RTT &&
 	    is_short(rs->rtt, min64(b->probe_rtt_min_delay, b->min_rtt)) &&
 	    rs->now < a->probe_rtt_at_latest) {
 		b->probe_rtt_min_expiry = add_sat(rs->now, probe_rtt_interval(b));
@@ -231,7 +215,7 @@ SELDOM bool note_rtt(struct bbr3 *b, const struct bbr3_sample *rs)
 /* CRUISE needs no margin where it keeps no queue. */
 static inline bool is_without_margin(const struct bbr3 *b)
 {
-	return acts(b, MARGIN_WITH_QUEUE) && delivers_what_it_estimates(b) &&
+	return is_on(SMALL_CRUISE_QUEUE) && delivers_what_it_estimates(b) &&
 	       is_short(b->amended.least_rtt, b->amended.shortest_rtt);
 }
 
@@ -244,7 +228,7 @@ static inline uint64_t pacing_margin(const struct bbr3 *b)
 static inline void begin_probe_rtt_for_amendments(struct bbr3 *b)
 {
 	if (IS_AMENDED)
-		begin_calm(b);
+		begin_rounds(b);
 }
 
 static inline void begin_cruise_for_amendments(struct bbr3 *b, const struct bbr3_conn *c)
@@ -253,7 +237,7 @@ static inline void begin_cruise_for_amendments(struct bbr3 *b, const struct bbr3
 		return;
 	b->amended.least_rtt = INFINITE;
 	b->amended.rounds = 0;
-	begin_calm(b);
+	begin_rounds(b);
 	b->amended.cruise_lost = c->lost;
 	b->amended.cruise_delivered = c->delivered;
 }
@@ -270,7 +254,7 @@ static inline void end_cruise_for_amendments(struct bbr3 *b, const struct bbr3_c
 	if (b->state != PROBE_BW_CRUISE)
 		return;
 	/* The newest round had no queue of this flow. */
-	uint64_t base = min64(a->base_rtt[0], a->base_rtt[1]);
+	uint64_t base = least_base(b);
 	bool is_at_base = a->mean_rtt != INFINITE && is_short(a->mean_rtt, base) &&
 			  !is_queueing(base, b->min_rtt, BASE_SHIFT);
 	a->base_rtt[1] = a->base_rtt[0];
@@ -287,8 +271,8 @@ static inline void end_cruise_for_amendments(struct bbr3 *b, const struct bbr3_c
 static inline void take_bandwidth_of_cruise(struct bbr3 *b, const struct bbr3_conn *c,
 					    const struct bbr3_sample *rs)
 {
-	if (!acts(b, BANDWIDTH_OF_CRUISE) || b->state != PROBE_BW_CRUISE || rs->is_app_limited ||
-	    !is_queueing(b->amended.least_rtt, b->min_rtt, QUEUE_SHIFT) ||
+	if (!is_on(SMALL_CRUISE_QUEUE) || b->state != PROBE_BW_CRUISE || rs->is_app_limited ||
+	    !is_queueing(b->amended.least_rtt, base_rtt(b), QUEUE_SHIFT) ||
 	    is_below_least_window(b, c))
 		return;
 	uint64_t delivered = min64(b->bw_latest, b->max_bw);
@@ -317,26 +301,23 @@ SELDOM uint64_t expected_loss(const struct bbr3 *b, const struct bbr3_conn *c, u
 /* BBR.LossThresh of a probe with bytes in flight, as a factor. */
 static inline uint64_t loss_thresh(const struct bbr3 *b, const struct bbr3_conn *c, uint64_t bytes)
 {
-	if (!is_on(BASELINE_LOSS) || b->amended.baseline_loss == 0)
+	if (!is_on(PATH_LOSS) || b->amended.baseline_loss == 0)
 		return LOSS_THRESH;
 	return LOSS_THRESH + expected_loss(b, c, bytes);
 }
 
 static inline bool is_loss_of_path_in_startup(const struct bbr3 *b, const struct bbr3_sample *rs)
 {
-	return is_on(BASELINE_LOSS) && is_short(rs->rtt, b->min_rtt) &&
+	return is_on(PATH_LOSS) && is_short(rs->rtt, b->min_rtt) &&
 	       rs->lost <= gain_of(LOSS_THRESH + BASELINE_LOSS_MAX, rs->tx_in_flight);
 }
 
 static inline bool is_small_loss(const struct bbr3 *b, const struct bbr3_conn *c,
 				 const struct bbr3_sample *rs)
 {
-	if (!is_on(IGNORE_SMALL_LOSS))
-		return false;
-	uint64_t all = add_sat(rs->lost, rs->delivered), limit = SMALL_LOSS;
-	if (is_on(BASELINE_LOSS))
-		limit += expected_loss(b, c, all);
-	return rs->lost <= gain_of(limit, all);
+	uint64_t all = add_sat(rs->lost, rs->delivered);
+
+	return is_on(PATH_LOSS) && rs->lost <= gain_of(SMALL_LOSS + expected_loss(b, c, all), all);
 }
 
 /* True if UP ends before a plateau; bdp is BBR.bdp. */
@@ -344,6 +325,7 @@ static inline bool ends_up(struct bbr3 *b, const struct bbr3_conn *c, const stru
 			   uint64_t bdp)
 {
 	struct bbr3_amended *a = &b->amended;
+	uint64_t base = base_rtt(b);
 
 	if (!IS_AMENDED)
 		return false;
@@ -351,13 +333,12 @@ static inline bool ends_up(struct bbr3 *b, const struct bbr3_conn *c, const stru
 		a->has_reached_target = true;
 	if (b->round_start && a->rounds < UP_QUEUE_ROUNDS)
 		a->rounds++;
-	if (!a->has_reached_target)
+	if (!is_on(SHORT_PROBE) || !a->has_reached_target)
 		return false;
-	if (acts(b, UP_ENDS_AT_TARGET) && !is_short(rs->rtt, b->min_rtt) && b->full_bw_count >= 1 &&
-	    is_short(a->least_rtt, b->min_rtt))
+	if (!is_short(rs->rtt, base) && b->full_bw_count >= 1 && is_short(a->least_rtt, base))
 		return true;
-	return acts(b, UP_ENDS_IN_QUEUE) && !is_below_least_window(b, c) &&
-	       a->rounds >= UP_QUEUE_ROUNDS && is_queueing(rs->rtt, b->min_rtt, UP_QUEUE_SHIFT);
+	return !is_below_least_window(b, c) && a->rounds >= UP_QUEUE_ROUNDS &&
+	       is_queueing(rs->rtt, base, UP_QUEUE_SHIFT);
 }
 
 /* BBR.min_rtt is BBR.probe_rtt_min_delay. */
@@ -398,14 +379,13 @@ static inline void end_probe_rtt_for_amendments(struct bbr3 *b, uint64_t now)
 	if (!IS_AMENDED)
 		return;
 	answer(b);
-	b->amended.is_quiet = b->amended.calm_rounds > 0;
 	b->amended.probe_rtt_at_latest = probe_rtt_at_latest(b, now);
 }
 
 /* The most that ProbeRTTCwnd may be. */
 static inline uint64_t most_probe_rtt_cwnd(const struct bbr3 *b, const struct bbr3_conn *c)
 {
-	return is_on(PROBE_RTT_EMPTIES_QUEUE) && is_below_least_window(b, c) ? min_pipe_cwnd(c) :
+	return is_on(PROBE_RTT_ON_DEMAND) && is_below_least_window(b, c) ? min_pipe_cwnd(c) :
 									       INFINITE;
 }
 

@@ -10,11 +10,11 @@ static inline void enter(struct bbr3 *b, uint8_t state)
 {
 	b->pacing_gain = state == STARTUP ? STARTUP_PACING_GAIN :
 			 state == DRAIN ? DRAIN_PACING_GAIN :
-			 state == PROBE_BW_DOWN && acts(b, DEEPER_DOWN) ? DEEPER_DOWN_PACING_GAIN :
+			 state == PROBE_BW_DOWN && is_on(SHORT_PROBE) ? DEEPER_DOWN_PACING_GAIN :
 			 state == PROBE_BW_DOWN ? PROBE_DOWN_PACING_GAIN :
 			 state == PROBE_BW_UP ? PROBE_UP_PACING_GAIN : GAIN_ONE;
 	b->cwnd_gain = state == PROBE_BW_UP ? PROBE_UP_CWND_GAIN :
-		       state == PROBE_BW_CRUISE && acts(b, SMALLER_CRUISE_WINDOW) ? CRUISE_CWND_GAIN :
+		       state == PROBE_BW_CRUISE && is_on(SMALL_CRUISE_QUEUE) ? CRUISE_CWND_GAIN :
 		       state == PROBE_RTT ? PROBE_RTT_CWND_GAIN : DEFAULT_CWND_GAIN;
 	b->state = state;
 }
@@ -84,16 +84,25 @@ static inline void set_send_quantum(const struct bbr3 *b, struct bbr3_conn *c)
 	c->send_quantum = max64(packets_down(c, min64(quantum, MAX_QUANTUM)), 2 * c->smss);
 }
 
+/* A multiple of the BDP, by the base RTT in place of min_rtt. */
+static inline uint64_t held_at_base(const struct bbr3 *b, const struct bbr3_conn *c, uint64_t gain)
+{
+	uint64_t bytes = bdp_multiple(b, c, b->bw, gain), base = base_rtt(b);
+
+	return base == b->min_rtt ? bytes : mul_div(bytes, base, b->min_rtt);
+}
+
 static inline void update_max_inflight(struct bbr3 *b, const struct bbr3_conn *c)
 {
-	bool is_small = acts(b, SMALLER_CRUISE_WINDOW) && b->state == PROBE_BW_CRUISE;
-	uint64_t cap = bdp_multiple(b, c, b->bw, is_small ? CRUISE_CWND_GAIN : b->cwnd_gain);
+	bool is_small = is_on(SMALL_CRUISE_QUEUE) && b->state == PROBE_BW_CRUISE;
+	uint64_t cap = is_small ? held_at_base(b, c, CRUISE_CWND_GAIN) :
+				  bdp_multiple(b, c, b->bw, b->cwnd_gain);
 	uint64_t extra_acked = min64(packets_up(c, b->extra_acked),
 				     packets_down(c, bytes_in(b->bw, EXTRA_ACKED_TIME)));
 
 	if (is_small)
 		cap = min64(add_sat(cap, CRUISE_PACKETS * c->smss),
-			    bdp_multiple(b, c, b->bw, CRUISE_CWND_GAIN_MAX));
+			    held_at_base(b, c, CRUISE_CWND_GAIN_MAX));
 	b->max_inflight = quantization_budget(b, c, add_sat(cap, extra_acked));
 }
 

@@ -49,7 +49,7 @@ static inline bool is_inflight_too_high(const struct bbr3 *b, const struct bbr3_
 	if (lost <= gain_of(LOSS_THRESH, tx_in_flight))
 		return false;
 	/* What the path loses by itself is dear to compute, and never makes the threshold lower. */
-	return !is_on(BASELINE_LOSS) || lost > gain_of(loss_thresh(b, c, tx_in_flight), tx_in_flight);
+	return !is_on(PATH_LOSS) || lost > gain_of(loss_thresh(b, c, tx_in_flight), tx_in_flight);
 }
 
 static inline uint64_t target_inflight(const struct bbr3 *b, const struct bbr3_conn *c)
@@ -89,7 +89,7 @@ static inline void check_startup_high_loss(struct bbr3 *b, const struct bbr3_con
 
 static inline void check_full_bw_reached(struct bbr3 *b, const struct bbr3_sample *rs)
 {
-	bool is_up = acts(b, UP_ENDS_AT_TARGET) && b->state == PROBE_BW_UP;
+	bool is_up = is_on(SHORT_PROBE) && b->state == PROBE_BW_UP;
 
 	if (b->full_bw_now || rs->is_app_limited || rs->delivery_rate == 0)
 		return;

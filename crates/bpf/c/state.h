@@ -74,18 +74,12 @@ enum bbr3_ack_phase {
 
 /* The amendments of bbr3x, in the order of fullpipe_cc::Amendment. */
 enum bbr3_amendment {
-	UP_ENDS_AT_TARGET,
-	PROBE_RTT_WHEN_NEEDED,
-	DEEPER_DOWN,
-	SMALLER_CRUISE_WINDOW,
-	BANDWIDTH_OF_CRUISE,
-	IGNORE_SMALL_LOSS,
-	BASELINE_LOSS,
+	SHORT_PROBE,
+	PROBE_RTT_ON_DEMAND,
 	TIMERS_IN_ROUND_TRIPS,
-	PROBE_RTT_EMPTIES_QUEUE,
-	MARGIN_WITH_QUEUE,
-	UP_ENDS_IN_QUEUE,
-	PROBE_RTT_WHEN_STARVED,
+	SMALL_CRUISE_QUEUE,
+	PATH_LOSS,
+	CLASSIC_MARKS,
 	NUMBER_OF_AMENDMENTS,
 };
 
@@ -180,10 +174,6 @@ struct bbr3_amended {
 	uint8_t rounds;
 	/* QUEUE_ACKS once a queue was seen. */
 	uint8_t queueing_acks;
-	/* The mean RTT of a round without a queue of this flow is short. */
-	bool is_quiet;
-	/* Of this ProbeRTT, or the newest in a row of this CRUISE. */
-	uint8_t calm_rounds;
 	/* The newest starved ones in a row. */
 	uint8_t starved_rounds;
 	/* The newest question has no answer, and the next one waits for a probe. */

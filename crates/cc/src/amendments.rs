@@ -3,78 +3,56 @@
 use core::fmt;
 use core::str::FromStr;
 
-/// A rule in which [`crate::Algorithm::Bbr3x`] differs from the draft. Those that take a long RTT
-/// for a queue act on a quiet path alone: where the mean RTT of a round without a queue of the flow
-/// is short (docs/bbr3x.md).
+/// A rule in which [`crate::Algorithm::Bbr3x`] differs from the draft (docs/bbr3x.md). A queue is
+/// this flow's own if it goes up and down with its rate: rules about queues compare the RTT with its
+/// base, the least mean RTT of a round of CRUISE or ProbeRTT in this cycle of probes and the last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Amendment {
-    /// UP ends when 1.25 BDP are in flight and one round delivered no more, if nobody else queues.
-    UpEndsAtTarget,
-    /// An RTT sample near the shortest one makes ProbeRTT unnecessary for another interval.
-    ProbeRttWhenNeeded,
-    /// DOWN sends at 0.82 of the estimated bandwidth.
-    DeeperDown,
-    /// The window in CRUISE is 1.02 BDP and eight packets, at most 1.25 BDP.
-    SmallerCruiseWindow,
-    /// In a CRUISE with a queue the bandwidth is what CRUISE delivers, if that is at least 80 %.
-    BandwidthOfCruise,
-    /// A round with little loss does not lower the short-term bounds.
-    IgnoreSmallLoss,
-    /// A probe's threshold counts from the loss rate that the path has without a queue.
-    BaselineLoss,
+    /// UP ends when its own queue is seen, and DOWN removes that within a round trip.
+    ShortProbe,
+    /// ProbeRTT comes when there is something to find: not while the RTT is short, and at once where
+    /// a flow starves, which asks if the path has become longer or the link slower. It empties the
+    /// queue of paths of a few packets.
+    ProbeRttOnDemand,
     /// ProbeRTTInterval and the wait between probes are numbers of round trips if the RTT is long.
     TimersInRoundTrips,
-    /// ProbeRTT has the least window, BBR.MinPipeCwnd, where the path holds less than that.
-    ProbeRttEmptiesQueue,
-    /// CRUISE is paced at the estimated bandwidth, without the margin, where it has no queue.
-    MarginWithQueue,
-    /// UP ends after two rounds if its packets wait for half of the shortest RTT.
-    UpEndsInQueue,
-    /// A flow that gets far less than its bandwidth at a long RTT asks by ProbeRTT if the path has
-    /// become longer or the link slower.
-    ProbeRttWhenStarved,
+    /// CRUISE has a window of little more than what the path holds, takes what it delivers behind a
+    /// queue for the bandwidth, and needs no pacing margin without one.
+    SmallCruiseQueue,
+    /// Losses without a queue of this flow are the path's own, and so are few of any round.
+    PathLoss,
+    /// Marks of a classic queue that is shared are answered as CUBIC answers them.
+    ClassicMarks,
 }
 
 impl Amendment {
     /// All of them.
-    pub const ALL: [Self; 12] = [
-        Self::UpEndsAtTarget,
-        Self::ProbeRttWhenNeeded,
-        Self::DeeperDown,
-        Self::SmallerCruiseWindow,
-        Self::BandwidthOfCruise,
-        Self::IgnoreSmallLoss,
-        Self::BaselineLoss,
+    pub const ALL: [Self; 6] = [
+        Self::ShortProbe,
+        Self::ProbeRttOnDemand,
         Self::TimersInRoundTrips,
-        Self::ProbeRttEmptiesQueue,
-        Self::MarginWithQueue,
-        Self::UpEndsInQueue,
-        Self::ProbeRttWhenStarved,
+        Self::SmallCruiseQueue,
+        Self::PathLoss,
+        Self::ClassicMarks,
     ];
 
     /// The name, as in a scenario file.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::UpEndsAtTarget => "up_ends_at_target",
-            Self::ProbeRttWhenNeeded => "probe_rtt_when_needed",
-            Self::DeeperDown => "deeper_down",
-            Self::SmallerCruiseWindow => "smaller_cruise_window",
-            Self::BandwidthOfCruise => "bandwidth_of_cruise",
-            Self::IgnoreSmallLoss => "ignore_small_loss",
-            Self::BaselineLoss => "baseline_loss",
+            Self::ShortProbe => "short_probe",
+            Self::ProbeRttOnDemand => "probe_rtt_on_demand",
             Self::TimersInRoundTrips => "timers_in_round_trips",
-            Self::ProbeRttEmptiesQueue => "probe_rtt_empties_queue",
-            Self::MarginWithQueue => "margin_with_queue",
-            Self::UpEndsInQueue => "up_ends_in_queue",
-            Self::ProbeRttWhenStarved => "probe_rtt_when_starved",
+            Self::SmallCruiseQueue => "small_cruise_queue",
+            Self::PathLoss => "path_loss",
+            Self::ClassicMarks => "classic_marks",
         }
     }
 }
 
 /// A set of [`Amendment`]s.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Amendments(u16);
+pub struct Amendments(u8);
 
 impl Amendments {
     /// No amendment.

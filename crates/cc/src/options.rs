@@ -102,7 +102,7 @@ options! {
     /// ```
     /// use fullpipe_cc::{Algorithm, Amendment, Amendments, Bbr3xOptions};
     ///
-    /// const OFF: Amendments = Amendments::NONE.with(Amendment::DeeperDown);
+    /// const OFF: Amendments = Amendments::NONE.with(Amendment::ShortProbe);
     /// let algorithm = Algorithm::Bbr3x(Bbr3xOptions::new().without(OFF));
     /// assert_ne!(algorithm, Algorithm::BBR3X);
     /// ```

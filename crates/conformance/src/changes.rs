@@ -76,34 +76,34 @@ pub fn changes(subject: Subject) -> &'static [Change] {
 static IN_BBR3X: [Change; 6] = [
     amended(
         5,
-        &[Amendment::UpEndsAtTarget, Amendment::UpEndsInQueue],
+        &[Amendment::ShortProbe],
         "UP ends with the queue that its target makes, not after three rounds: a flow that is alone needs no longer queue, and \
          one among many after two, where others probe with it",
     ),
     amended(
         8,
-        &[Amendment::DeeperDown],
+        &[Amendment::ShortProbe],
         "DOWN paces at 0.82 and not at 0.9: the queue of UP is gone sooner",
     ),
     amended(
         9,
-        &[Amendment::DeeperDown],
+        &[Amendment::ShortProbe],
         "at 0.82 DOWN empties the queue of a link that lost 15 %, where 0.9 does not: it ends by inflight",
     ),
     amended(
         10,
-        &[Amendment::ProbeRttWhenNeeded, Amendment::TimersInRoundTrips],
+        &[Amendment::ProbeRttOnDemand, Amendment::TimersInRoundTrips],
         "ProbeRTT waits for 20 s while samples show the shortest RTT, and 16 round trips where these take longer",
     ),
     amended(
         19,
-        &[Amendment::UpEndsInQueue],
+        &[Amendment::ShortProbe],
         "packets that are held back until a timeout are a queue, which ends UP before they are lost: no loss ended it, and \
          there is no such end to undo",
     ),
     amended(
         20,
-        &[Amendment::ProbeRttWhenNeeded],
+        &[Amendment::ProbeRttOnDemand],
         "no ProbeRTT comes in a Startup whose application-limited samples show the shortest RTT",
     ),
 ];
@@ -172,7 +172,7 @@ mod tests {
             IN_BBR3X[1].judge(result, (without, "b".into()))
         };
         let changed = judge(false, true);
-        assert_eq!((changed.passed, changed.changed_by.as_deref()), (false, Some("deeper_down")));
+        assert_eq!((changed.passed, changed.changed_by.as_deref()), (false, Some("short_probe")));
         assert!(changed.is_in_order() && changed.detail == IN_BBR3X[1].reason);
         for (with, without, words) in
             [(true, true, "said to"), (true, false, "said to"), (false, false, "a; without")]

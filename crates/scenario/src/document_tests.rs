@@ -198,7 +198,7 @@ pub(super) fn flow() -> impl Strategy<Value = FlowTable> {
         startup_pacing_gain: second.4.map(|n| Factor(fullpipe_cc::Gain::percent(n))),
         cubic: second.3.map(|_| Cubic::Rfc9438),
         pacer: second.3.map(|_| Pacer::Noq),
-        bbr3x_without: second.3.map(|_| Without("ignore_small_loss".parse().expect("a name"))),
+        bbr3x_without: second.3.map(|_| Without("path_loss".parse().expect("a name"))),
         reordering: second.3.map(|_| LossDetection::Threshold),
         ecn: [EcnMode::Off, EcnMode::Classic, EcnMode::L4s, EcnMode::Ignored][third.0],
         direction: if third.1 { Direction::Up } else { Direction::Down },

@@ -10,7 +10,7 @@ use super::min_rtt::MinRtt;
 use super::params::{
     DEFAULT_CWND_GAIN, FULL_BW_GROWTH, PACING_MARGIN, PROBE_RTT_INTERVAL, PROBE_WAIT_BASE,
 };
-use crate::conn::Conn;
+use crate::conn::{Conn, INFINITE};
 use crate::options::FlavourOptions;
 use crate::round::Round;
 use crate::sampler::RateSample;
@@ -78,7 +78,7 @@ pub(crate) trait Amend: Clone + Debug {
 
     /// CRUISE's window but for extra_acked, where `bdp` gives multiples of the BDP.
     #[inline]
-    fn cruise_inflight(&self, _smss: u64, bdp: impl Fn(Gain) -> u64) -> u64 {
+    fn cruise_inflight(&self, _smss: u64, _min_rtt: Duration, bdp: impl Fn(Gain) -> u64) -> u64 {
         bdp(DEFAULT_CWND_GAIN)
     }
 
@@ -176,6 +176,22 @@ pub(crate) trait Amend: Clone + Debug {
     #[inline]
     fn is_small_loss(&self, _: &Conn, _: &RateSample) -> bool {
         false
+    }
+
+    /// True if marks are answered as those of a classic queue.
+    #[inline]
+    fn answers_classic_marks(&self) -> bool {
+        false
+    }
+
+    /// The ACK of a sample brought marks.
+    fn answer_marks(&mut self, _: &View<'_>, _: &RateSample) {}
+
+    /// A bound on the volume in flight beside the model's, infinite for none, else `least` at
+    /// least.
+    #[inline]
+    fn most_inflight(&self, _least: u64) -> u64 {
+        INFINITE
     }
 
     /// The pacing rate over the estimated bandwidth: the margin is there to drain queues.

@@ -3,9 +3,11 @@
 //! has the measurements.
 
 mod params;
+mod questions;
 mod round_trips;
 
 use super::amend::{Amend, Found, Names, Need, View};
+use super::classic_window::ClassicWindow;
 use super::min_rtt::is_short;
 use super::params::{
     DEFAULT_CWND_GAIN, FULL_BW_GROWTH, MIN_PIPE_PACKETS, PACING_MARGIN, PROBE_RTT_INTERVAL,
@@ -16,18 +18,10 @@ use crate::conn::Conn;
 use crate::options::FlavourOptions;
 use crate::sampler::RateSample;
 use crate::snapshot::State;
-use crate::units::{Duration, Gain, Instant, Rate};
+use crate::units::{Duration, Gain, Instant, Rate, mul_div};
 use params::*;
+use questions::Questions;
 use round_trips::RoundTrips;
-
-/// Amendments that conclude nothing from an RTT above min_rtt. The others act on a quiet path
-/// alone.
-const ON_ANY_PATH: Amendments = Amendments::NONE
-    .with(Amendment::IgnoreSmallLoss)
-    .with(Amendment::BaselineLoss)
-    .with(Amendment::TimersInRoundTrips)
-    .with(Amendment::ProbeRttEmptiesQueue)
-    .with(Amendment::ProbeRttWhenStarved);
 
 /// State of the amendments.
 #[derive(Clone, Debug)]
@@ -51,12 +45,6 @@ pub(crate) struct Amended {
     /// C.lost and C.delivered in bytes when the newest CRUISE began.
     cruise_lost: u64,
     cruise_delivered: u64,
-    /// The path is quiet: the mean RTT of a round in which this flow keeps no queue is short. There
-    /// an RTT above min_rtt is a queue. Elsewhere it may be jitter, an ACK that was held back or
-    /// data on the way back.
-    is_quiet: bool,
-    /// Calm rounds of this ProbeRTT, or the newest in a row of this CRUISE.
-    calm_rounds: u8,
     /// The RTTs of this round.
     round_trips: RoundTrips,
     /// The mean RTT of the newest whole round of this CRUISE or ProbeRTT; [`Duration::MAX`] before
@@ -66,47 +54,29 @@ pub(crate) struct Amended {
     /// one before. DOWN has drained what is this flow's own, so that jitter, data on the way back and
     /// others' queues are in it.
     base_rtt: [Duration; 2],
-    /// The newest starved rounds in a row.
-    starved_rounds: u8,
-    /// No ProbeRTT is asked for before.
-    next_question: Instant,
-    /// The newest question has no answer, and the next one waits for a probe.
-    is_unanswered: bool,
-    /// A ProbeRTT is asked for.
-    question: Option<Question>,
-}
-
-/// The measurements of a flow that gets less than its bandwidth at an RTT far above min_rtt, when it
-/// asked why.
-#[derive(Clone, Copy, Debug)]
-struct Question {
-    rtt: Duration,
-    bw: Rate,
+    questions: Questions,
+    /// The answer to the marks of a classic queue.
+    classic_window: ClassicWindow,
+    /// An ACK since REFILL brought marks.
+    is_cycle_marked: bool,
+    /// The rate that the last round of the newest CRUISE delivered.
+    cruise_bw: Rate,
 }
 
 impl Amended {
-    /// True if `amendment` is on, and may act on this path.
-    fn acts(&self, amendment: Amendment) -> bool {
-        self.on.contains(amendment) && (self.is_quiet || ON_ANY_PATH.contains(amendment))
+    fn has(&self, amendment: Amendment) -> bool {
+        self.on.contains(amendment)
     }
 
     fn has_seen_queue(&self) -> bool {
         self.queueing_acks == QUEUE_ACKS
     }
 
-    /// Begins to look for calm rounds.
-    fn begin_calm(&mut self) {
-        self.calm_rounds = 0;
-        self.starved_rounds = 0;
+    /// Rounds are looked at anew.
+    fn begin_rounds(&mut self) {
+        self.questions.starved_rounds = 0;
         self.mean_rtt = Duration::MAX;
         self.round_trips = RoundTrips::NONE;
-    }
-
-    /// True if the mean RTT of a round is short. Where min_rtt is far above the connection's
-    /// shortest RTT, it may have another flow's queue in it.
-    fn is_calm(view: &View<'_>, mean: Duration) -> bool {
-        let shortest = view.conn.sampler.min_rtt();
-        is_short(mean, view.rtt.min) && !is_queueing(view.rtt.min, shortest, COMPETITOR_QUEUE_SHIFT)
     }
 
     /// A round ends, and with it its RTTs.
@@ -114,87 +84,65 @@ impl Amended {
     fn end_round(&mut self, view: &View<'_>, rs: &RateSample) {
         let round_trips = core::mem::replace(&mut self.round_trips, RoundTrips::NONE);
         if matches!(view.state, State::ProbeBwCruise | State::ProbeRtt) {
-            self.judge_mean(view, round_trips.mean());
+            // Both begin within a round, of which the rest counts as one.
+            self.mean_rtt = round_trips.mean();
+            self.base_rtt[0] = self.base_rtt[0].min(self.mean_rtt);
         }
-        if matches!(view.state, State::ProbeBwCruise | State::ProbeBwRefill | State::ProbeBwUp) {
-            self.judge_starved(view, rs, round_trips.least());
-        }
-    }
-
-    /// A round of CRUISE or ProbeRTT ends. It may show that the path is quiet. Both begin within a
-    /// round, of which the rest counts as one.
-    fn judge_mean(&mut self, view: &View<'_>, mean: Duration) {
-        let is_cruise = view.state == State::ProbeBwCruise;
-        self.mean_rtt = mean;
-        self.base_rtt[0] = self.base_rtt[0].min(mean);
-        self.calm_rounds = match (Self::is_calm(view, mean), is_cruise) {
-            (true, _) => self.calm_rounds.saturating_add(1),
-            (false, true) => 0,
-            (false, false) => self.calm_rounds,
-        };
-        self.is_quiet |= is_cruise && self.calm_rounds >= CALM_ROUNDS;
-    }
-
-    /// A round is starved if it delivered far less than the flow would send, and its shortest RTT is
-    /// longer than flows of this kind make it. Two of them ask why: the path may be longer than it
-    /// was, or the link slower.
-    fn judge_starved(&mut self, view: &View<'_>, rs: &RateSample, least: Duration) {
-        let longest = view.rtt.min.times(STARVED_RTT);
-        let is_starved = self.acts(Amendment::ProbeRttWhenStarved)
-            && !rs.is_app_limited
-            && view.loss_round.bw_latest > Rate::ZERO
-            && view.loss_round.bw_latest < LEAST_DELIVERED.of_rate(view.bandwidth.bw)
-            && least != Duration::MAX
-            && least >= longest
-            && !self.is_unanswered
-            && rs.now >= self.next_question;
-        self.question = None;
-        self.starved_rounds = if is_starved { self.starved_rounds + 1 } else { 0 };
-        if self.starved_rounds == STARVED_ROUNDS {
-            self.starved_rounds = 0;
-            self.next_question = rs.now + QUESTION_INTERVAL.max(least.times(QUESTION_ROUNDS));
-            let rtt = if rs.rtt == Duration::MAX { least } else { rs.rtt.max(least) };
-            self.question = Some(Question { rtt, bw: view.loss_round.bw_latest });
+        let asks = self.has(Amendment::ProbeRttOnDemand);
+        if asks
+            && matches!(view.state, State::ProbeBwCruise | State::ProbeBwRefill | State::ProbeBwUp)
+        {
+            self.questions.end_round(view, rs, round_trips.least());
         }
     }
 
-    /// The answer to a question: the RTT went down with this flow's own volume, or it did not. The
-    /// RTTs of the round at hand are those of packets that left when ProbeRTT had its window.
-    fn answer(&mut self, view: &View<'_>) -> Found {
-        let Some(question) = self.question.take() else { return Found::Rtt };
-        let (rtt, min_rtt) = (question.rtt.as_nanos(), view.rtt.min.as_nanos());
-        let answer = self.round_trips.mean();
-        let fell_by = rtt.saturating_sub(answer.as_nanos());
-        let is_far = view.rtt.probe_min_delay >= view.rtt.min.times(STARVED_RTT);
-        if fell_by <= min_rtt >> ANSWER_SHIFT && is_far && answer != Duration::MAX {
-            self.base_rtt = [Duration::MAX; 2];
-            Found::LongerPath
-        } else if fell_by > rtt.saturating_sub(min_rtt) / 2 {
-            Found::SlowerLink(question.bw)
-        } else {
-            self.is_unanswered = true;
-            Found::Rtt
+    /// The RTT of the path without this flow's own queue. What is longer than 1.5 min_rtt is rather
+    /// others' queue, and two flows must not take each other's for the path for ever.
+    fn base(&self, min_rtt: Duration) -> Duration {
+        let longest = min_rtt.as_nanos().saturating_add(min_rtt.as_nanos() >> BASE_SHIFT);
+        match self.least_base() {
+            Duration::MAX => min_rtt,
+            least => least.min(Duration::from_nanos(longest)).max(min_rtt),
         }
     }
 
-    /// True if the newest round of CRUISE had no queue of this flow: its mean RTT is near the
-    /// base, and that is not so far above min_rtt that it is rather others' queue.
+    fn least_base(&self) -> Duration {
+        self.base_rtt[0].min(self.base_rtt[1])
+    }
+
+    /// True if the newest round of CRUISE had no queue of this flow.
     fn is_cruise_at_base(&self, min_rtt: Duration) -> bool {
-        let base = self.base_rtt[0].min(self.base_rtt[1]);
+        let base = self.least_base();
         self.mean_rtt != Duration::MAX
             && is_short(self.mean_rtt, base)
             && !is_queueing(base, min_rtt, BASE_SHIFT)
     }
 
+    /// True if the ACK of a sample says that there are others in a queue that marks: a packet of
+    /// CRUISE was marked, in which a flow that is alone has no queue; or UP delivers more than CRUISE
+    /// did, by more than the pacing margin, and others have given that away.
+    fn is_mark_of_shared_queue(&self, view: &View<'_>, rs: &RateSample) -> bool {
+        match view.state {
+            State::ProbeBwCruise | State::ProbeBwRefill => {
+                rs.prior_delivered >= self.cruise_delivered
+            }
+            State::ProbeBwUp => {
+                self.cruise_bw > Rate::ZERO
+                    && CRUISE_OF_UP.of_rate(view.loss_round.bw_latest) > self.cruise_bw
+            }
+            _ => false,
+        }
+    }
+
     /// CRUISE has no queue that the pacing margin would drain.
     #[inline(always)]
     fn is_without_margin(&self, view: &View<'_>) -> bool {
-        self.acts(Amendment::MarginWithQueue)
+        self.has(Amendment::SmallCruiseQueue)
             && is_short(self.least_rtt, view.conn.sampler.min_rtt())
             && delivers_what_it_estimates(view)
     }
 
-    /// In CRUISE, and at its end. Where a queue stands on a quiet path, flows of this kind believe
+    /// In CRUISE, and at its end. Where a queue stands above the base, flows of this kind believe
     /// in more bandwidth together than the link has: what CRUISE delivers is this one's share of
     /// it. From there a probe of a small flow gains more than one of a large flow. As CRUISE goes
     /// on, the window that follows this estimate empties the queue, but for CRUISE_PACKETS of each
@@ -203,8 +151,8 @@ impl Amended {
     fn bandwidth_of_cruise(&self, view: &View<'_>, rs: &RateSample) -> Option<Rate> {
         let max_bw = view.bandwidth.max;
         let delivered = view.loss_round.bw_latest.min(max_bw);
-        (self.acts(Amendment::BandwidthOfCruise)
-            && is_queueing(self.least_rtt, view.rtt.min, QUEUE_SHIFT)
+        (self.has(Amendment::SmallCruiseQueue)
+            && is_queueing(self.least_rtt, self.base(view.rtt.min), QUEUE_SHIFT)
             && !rs.is_app_limited
             && !is_below_least_window(view)
             && delivered > Rate::ZERO
@@ -257,24 +205,22 @@ impl Amend for Amended {
             probe_rtt_at_latest: Instant::MAX,
             cruise_lost: 0,
             cruise_delivered: 0,
-            is_quiet: false,
-            calm_rounds: 0,
             round_trips: RoundTrips::NONE,
             mean_rtt: Duration::MAX,
             base_rtt: [Duration::MAX; 2],
-            starved_rounds: 0,
-            next_question: Instant::default(),
-            is_unanswered: false,
-            question: None,
+            questions: Questions::NONE,
+            classic_window: ClassicWindow::NONE,
+            is_cycle_marked: false,
+            cruise_bw: Rate::ZERO,
         }
     }
 
     fn down_pacing_gain(&self, gain: Gain) -> Gain {
-        if self.acts(Amendment::DeeperDown) { DEEPER_DOWN_PACING_GAIN } else { gain }
+        if self.has(Amendment::ShortProbe) { DEEPER_DOWN_PACING_GAIN } else { gain }
     }
 
     fn cruise_cwnd_gain(&self) -> Gain {
-        if self.acts(Amendment::SmallerCruiseWindow) {
+        if self.has(Amendment::SmallCruiseQueue) {
             SMALLER_CRUISE_CWND_GAIN
         } else {
             DEFAULT_CWND_GAIN
@@ -282,19 +228,24 @@ impl Amend for Amended {
     }
 
     /// Packets that do not grow with the bandwidth are a larger part of a small flow's window, and
-    /// a queue takes rate from flows by their windows.
+    /// a queue takes rate from flows by their windows. Where the base is longer than min_rtt, as with
+    /// jitter, so is what the path holds.
     #[inline]
-    fn cruise_inflight(&self, smss: u64, bdp: impl Fn(Gain) -> u64) -> u64 {
-        if self.acts(Amendment::SmallerCruiseWindow) {
-            let window = bdp(SMALLER_CRUISE_CWND_GAIN).saturating_add(CRUISE_PACKETS * smss);
-            window.min(bdp(SMALLER_CRUISE_CWND_GAIN_MAX))
-        } else {
-            bdp(DEFAULT_CWND_GAIN)
+    fn cruise_inflight(&self, smss: u64, min_rtt: Duration, bdp: impl Fn(Gain) -> u64) -> u64 {
+        if !self.has(Amendment::SmallCruiseQueue) {
+            return bdp(DEFAULT_CWND_GAIN);
         }
+        let base = self.base(min_rtt);
+        let held = |gain| match bdp(gain) {
+            bytes if base == min_rtt => bytes,
+            bytes => mul_div(bytes, base.as_nanos(), min_rtt.as_nanos()),
+        };
+        let window = held(SMALLER_CRUISE_CWND_GAIN).saturating_add(CRUISE_PACKETS * smss);
+        window.min(held(SMALLER_CRUISE_CWND_GAIN_MAX))
     }
 
     fn up_growth(&self) -> Gain {
-        if self.acts(Amendment::UpEndsAtTarget) { UP_GROWTH } else { FULL_BW_GROWTH }
+        if self.has(Amendment::ShortProbe) { UP_GROWTH } else { FULL_BW_GROWTH }
     }
 
     /// UP may end before a plateau of three rounds: the target was in flight, and it made a queue.
@@ -302,27 +253,30 @@ impl Amend for Amended {
     /// did not deliver more, and in the last CRUISE nobody else was queueing; or the queue is
     /// longer than this flow's probe makes it. A flow among many grows by UP's gain in each round,
     /// and with it only the queue. Where BBR.MinPipeCwnd keeps a queue by itself, a queue says
-    /// nothing.
+    /// nothing. A mark says that the queue is long enough.
     fn ends_up(&mut self, view: &View<'_>, rs: &RateSample, bdp: u64) -> bool {
+        if self.is_cycle_marked {
+            return true;
+        }
+        let base = self.base(view.rtt.min);
         let flight = rs.prior_inflight.saturating_add(view.conn.smss);
         self.has_reached_target |= flight >= UP_TARGET.of(bdp);
         self.rounds = UP_QUEUE_ROUNDS.min(self.rounds + u8::from(view.round.start));
-        let ends_at_target = self.acts(Amendment::UpEndsAtTarget)
-            && !is_short(rs.rtt, view.rtt.min)
-            && view.full_pipe.count >= 1
-            && is_short(self.least_rtt, view.rtt.min);
-        let ends_in_queue = self.acts(Amendment::UpEndsInQueue)
-            && !is_below_least_window(view)
+        let is_plateau =
+            !is_short(rs.rtt, base) && view.full_pipe.count >= 1 && is_short(self.least_rtt, base);
+        let is_among_others = !is_below_least_window(view)
             && self.rounds >= UP_QUEUE_ROUNDS
-            && is_queueing(rs.rtt, view.rtt.min, UP_QUEUE_SHIFT);
-        self.has_reached_target && (ends_at_target || ends_in_queue)
+            && is_queueing(rs.rtt, base, UP_QUEUE_SHIFT);
+        self.has(Amendment::ShortProbe)
+            && self.has_reached_target
+            && (is_plateau || is_among_others)
     }
 
     /// Losses, deliveries and round trips are counted anew.
     fn begin_cruise(&mut self, view: &View<'_>) {
         self.least_rtt = Duration::MAX;
         self.rounds = 0;
-        self.begin_calm();
+        self.begin_rounds();
         self.cruise_lost = view.conn.sampler.lost();
         self.cruise_delivered = view.conn.sampler.delivered;
     }
@@ -342,10 +296,14 @@ impl Amend for Amended {
     fn begin_refill(&mut self, view: &View<'_>) {
         self.has_reached_target = false;
         self.rounds = 0;
-        self.is_unanswered = false;
+        self.questions.is_unanswered = false;
+        if !core::mem::take(&mut self.is_cycle_marked) {
+            self.classic_window = ClassicWindow::NONE;
+        }
         if view.state != State::ProbeBwCruise {
             return;
         }
+        self.cruise_bw = view.loss_round.bw_latest;
         let is_at_base = self.is_cruise_at_base(view.rtt.min);
         self.base_rtt = [Duration::MAX, self.base_rtt[0]];
         let lost = view.conn.sampler.lost().saturating_sub(self.cruise_lost);
@@ -375,6 +333,7 @@ impl Amend for Amended {
         }
         if view.round.start {
             self.end_round(view, rs);
+            self.classic_window.grow(view.conn, rs);
         }
         self.round_trips.add(rs.rtt);
         if view.state == State::ProbeBwCruise && (view.round.start || rs.rtt < self.least_rtt) {
@@ -385,44 +344,44 @@ impl Amend for Amended {
         }
         let is_needless = view.state != State::ProbeRtt
             && is_short(rs.rtt, min_rtt)
-            && self.acts(Amendment::ProbeRttWhenNeeded)
+            && self.has(Amendment::ProbeRttOnDemand)
             && rs.now < self.probe_rtt_at_latest;
         if is_needless {
-            self.question = None;
+            self.questions.withdraw();
             Need::None
-        } else if self.question.is_some() && view.state != State::ProbeRtt {
+        } else if self.questions.is_asked() && view.state != State::ProbeRtt {
             Need::Now
         } else {
             Need::InTime
         }
     }
 
-    /// That asks for no quiet path: such a flow keeps no queue.
     fn may_leave_out_first_probe_rtt(&self) -> bool {
-        self.on.contains(Amendment::ProbeRttWhenNeeded)
+        self.on.contains(Amendment::ProbeRttOnDemand)
     }
 
     fn begin_probe_rtt(&mut self) {
-        self.begin_calm();
+        self.begin_rounds();
     }
 
     /// Its low rate is not the link's.
     fn is_probe_cut(&self) -> bool {
-        self.question.is_none()
+        !self.questions.is_asked()
     }
 
-    /// The rounds that ended in ProbeRTT say if the path is quiet, because this flow keeps no queue
-    /// there.
     fn end_probe_rtt(&mut self, view: &View<'_>, now: Instant) -> Found {
         self.probe_rtt_at_latest = self.probe_rtt_at_latest(view, now);
-        self.is_quiet = self.calm_rounds > 0;
-        self.answer(view)
+        let found = self.questions.answer(view, self.round_trips.mean());
+        if found == Found::LongerPath {
+            self.base_rtt = [Duration::MAX; 2];
+        }
+        found
     }
 
     /// If a queue has stood for MinRTTFilterLen, half of a BDP by min_rtt keeps it. Where the path
     /// holds less than BBR.MinPipeCwnd, that window is enough.
     fn most_probe_rtt_cwnd(&self, view: &View<'_>) -> u64 {
-        if self.acts(Amendment::ProbeRttEmptiesQueue) && is_below_least_window(view) {
+        if self.has(Amendment::ProbeRttOnDemand) && is_below_least_window(view) {
             least_window(view.conn)
         } else {
             u64::MAX
@@ -434,7 +393,7 @@ impl Amend for Amended {
     #[inline]
     fn probe_rtt_interval(&self, conn: &Conn) -> Duration {
         let least = conn.sampler.min_rtt();
-        if self.acts(Amendment::TimersInRoundTrips) && least != Duration::MAX {
+        if self.has(Amendment::TimersInRoundTrips) && least != Duration::MAX {
             PROBE_RTT_INTERVAL.max(least.times(PROBE_RTT_INTERVAL_ROUNDS))
         } else {
             PROBE_RTT_INTERVAL
@@ -443,7 +402,7 @@ impl Amend for Amended {
 
     /// So many round trips where these are longer, or DOWN ends before its queue.
     fn probe_wait_base(&self, min_rtt: Duration) -> Duration {
-        if self.acts(Amendment::TimersInRoundTrips) && min_rtt != Duration::MAX {
+        if self.has(Amendment::TimersInRoundTrips) && min_rtt != Duration::MAX {
             PROBE_WAIT_BASE.max(min_rtt.times(PROBE_WAIT_ROUNDS))
         } else {
             PROBE_WAIT_BASE
@@ -454,7 +413,7 @@ impl Amend for Amended {
     /// the square root of their number.
     #[inline]
     fn expected_loss(&self, conn: &Conn, bytes: u64) -> Gain {
-        if self.acts(Amendment::BaselineLoss) && self.baseline_loss > Gain::percent(0) {
+        if self.has(Amendment::PathLoss) && self.baseline_loss > Gain::percent(0) {
             let lost = self.baseline_loss.of(bytes).saturating_mul(conn.smss);
             // The baseline and two standard deviations.
             self.baseline_loss.plus(Gain::ratio(2 * lost.isqrt(), bytes))
@@ -472,15 +431,31 @@ impl Amend for Amended {
         rs: &RateSample,
         loss_thresh: Gain,
     ) -> bool {
-        self.acts(Amendment::BaselineLoss)
+        self.has(Amendment::PathLoss)
             && is_short(rs.rtt, view.rtt.min)
             && rs.lost <= loss_thresh.plus(BASELINE_LOSS_MAX).of(rs.tx_in_flight)
     }
 
     fn is_small_loss(&self, conn: &Conn, rs: &RateSample) -> bool {
         let all = rs.lost.saturating_add(rs.delivered);
-        self.acts(Amendment::IgnoreSmallLoss)
+        self.has(Amendment::PathLoss)
             && rs.lost <= SMALL_LOSS.plus(self.expected_loss(conn, all)).of(all)
+    }
+
+    fn answers_classic_marks(&self) -> bool {
+        self.has(Amendment::ClassicMarks)
+    }
+
+    fn answer_marks(&mut self, view: &View<'_>, rs: &RateSample) {
+        if !self.classic_window.is_there() && self.is_mark_of_shared_queue(view, rs) {
+            self.classic_window.begin(view, rs);
+        }
+        self.classic_window.reduce(view.conn, rs);
+        self.is_cycle_marked = true;
+    }
+
+    fn most_inflight(&self, least: u64) -> u64 {
+        self.classic_window.bound.max(least)
     }
 
     /// CRUISE needs no margin where it keeps no queue.

@@ -99,14 +99,25 @@ impl<R: Rules> Bbr3<R> {
             if !congestion.has_losses {
                 return; // what else marks ask for waits for the ACK
             }
+        } else if self.rules.answers_classic_marks() {
+            if let Some(marks) = marks {
+                let (rules, view) = self.rules_and_view(conn);
+                rules.amendments_mut().answer_marks(&view, marks.sample);
+            }
+            if !congestion.has_losses {
+                return;
+            }
         }
         self.loss_round.note(conn.sampler.delivered);
         R::count_loss_report(&mut self.loss_round);
         // The draft leaves ECN's response open, and wants CE to be congestion: marks count as lost
         // volume, and are judged by the sample of the ACK that brought them.
-        let marked = marks
-            .map(|marks| marks.sample)
-            .filter(|rs| !has_response && self.probe.is_sample && self.is_loss_too_high(conn, rs));
+        let marked = marks.map(|marks| marks.sample).filter(|rs| {
+            !has_response
+                && !self.rules.answers_classic_marks()
+                && self.probe.is_sample
+                && self.is_loss_too_high(conn, rs)
+        });
         if let Some(rs) = self.loss_round.too_high.take().or(marked.map(TooHigh::from)) {
             self.handle_inflight_too_high(conn, rs, congestion.now);
         }

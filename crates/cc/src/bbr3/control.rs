@@ -159,7 +159,9 @@ impl<R: Rules> Bbr3<R> {
         self.update_bdp(conn);
         let bdp = |gain| self.bdp_multiple(conn, self.bandwidth.bw, gain);
         let cap = match self.state {
-            State::ProbeBwCruise => self.rules.amendments().cruise_inflight(conn.smss, bdp),
+            State::ProbeBwCruise => {
+                self.rules.amendments().cruise_inflight(conn.smss, self.rtt.min, bdp)
+            }
             _ => bdp(self.control.cwnd_gain),
         };
         let cap = cap

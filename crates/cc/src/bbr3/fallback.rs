@@ -2,10 +2,8 @@
 //! section 4.3). One of its marks means to CUBIC and Reno what a loss means. It marks a few packets
 //! in a thousand, and what [`super::ecn`] takes for that from the window is next to nothing.
 //!
-//! While [`ClassicQueue`] is sure that the queue is such a one, the window has a bound that does
-//! what Reno's window does, with CUBIC's factor. A mark takes it to 0.7 at once, and so does no
-//! other one before a packet has arrived that left after that. A round trip in which it was the
-//! limit, and in which nothing was marked, adds a packet. BBR's model goes on below the bound.
+//! While [`ClassicQueue`] is sure that the queue is such a one, the window has the bound of
+//! [`ClassicWindow`].
 //!
 //! Startup, UP and the round trips after them make a queue themselves, in a queue of L4S as well.
 //! So only round trips of packets that left in CRUISE are looked at, and of those none that the
@@ -14,24 +12,17 @@
 //! count for its CRUISE.
 
 use super::View;
-use super::params::MIN_PIPE_PACKETS;
+use super::classic_window::ClassicWindow;
 use crate::classic_queue::{ClassicQueue, SURE};
 use crate::conn::INFINITE;
 use crate::sampler::RateSample;
 use crate::snapshot::State;
-use crate::units::Gain;
-
-/// The part of the window that a marked round trip leaves in a classic queue: CUBIC's factor (RFC
-/// 9438 section 4.6).
-const CLASSIC_BETA: Gain = Gain::percent(70);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Fallback {
     queue: ClassicQueue,
-    /// The bound; infinite while the queue is taken for one of L4S.
-    window: u64,
-    /// C.delivered at the newest reduction: the marks of packets that left before are answered.
-    reduced: u64,
+    /// The bound; there is none while the queue is taken for one of L4S.
+    window: ClassicWindow,
     /// C.delivered when the newest CRUISE began.
     cruise_began: u64,
     /// The ACK at hand brought marks; an ACK since REFILL did.
@@ -43,8 +34,7 @@ impl Fallback {
     pub(super) const fn new() -> Self {
         Self {
             queue: ClassicQueue::new(true),
-            window: INFINITE,
-            reduced: 0,
+            window: ClassicWindow::NONE,
             cruise_began: 0,
             is_marked: false,
             is_cycle_marked: false,
@@ -52,7 +42,7 @@ impl Fallback {
     }
 
     pub(super) const fn is_classic(&self) -> bool {
-        self.window != INFINITE
+        self.window.is_there()
     }
 
     pub(super) const fn note_marks(&mut self) {
@@ -73,7 +63,7 @@ impl Fallback {
 
     /// The bound of the window, infinite while the queue is taken for one of L4S.
     pub(super) const fn window(&self) -> u64 {
-        self.window
+        self.window.bound
     }
 
     /// One ACK, after the state machine's steps and before the window is set.
@@ -96,28 +86,19 @@ impl Fallback {
     /// Once a round, and with each ACK that brings marks.
     #[cold]
     fn renew(&mut self, view: &View<'_>, rs: &RateSample) {
-        let (conn, round_start) = (view.conn, view.round.start);
+        let round_start = view.round.start;
         if round_start && self.is_of_cruise(rs) {
             self.queue.judge_by_mean(self.is_cycle_marked);
             match self.queue.certainty() {
-                0 => self.window = INFINITE,
-                // What one ACK finds in flight may be little: a hole in what was sent.
-                SURE if !self.is_classic() => {
-                    let bdp = view.bandwidth.bw.bytes_in(view.rtt.min);
-                    self.window = conn.cwnd.min(rs.prior_inflight.max(bdp));
-                }
+                0 => self.window.bound = INFINITE,
+                SURE if !self.is_classic() => self.window.begin(view, rs),
                 _ => {}
             }
         }
-        let is_marked = core::mem::take(&mut self.is_marked);
-        if !self.is_classic() || rs.prior_delivered < self.reduced {
-            return;
-        }
-        if is_marked {
-            self.window = CLASSIC_BETA.of(self.window).max(MIN_PIPE_PACKETS * conn.smss);
-            self.reduced = conn.sampler.delivered;
-        } else if round_start && conn.cwnd >= self.window && conn.is_cwnd_limited() {
-            self.window = self.window.saturating_add(conn.smss);
+        if core::mem::take(&mut self.is_marked) {
+            self.window.reduce(view.conn, rs);
+        } else if round_start {
+            self.window.grow(view.conn, rs);
         }
     }
 }

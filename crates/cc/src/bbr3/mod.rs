@@ -50,9 +50,12 @@ mod aggregation;
 mod amend;
 mod amended;
 #[cfg(test)]
+mod amended_path_tests;
+#[cfg(test)]
 mod amended_tests;
 mod bandwidth;
 mod bounds;
+mod classic_window;
 mod congestion;
 mod control;
 mod ecn;
@@ -173,7 +176,7 @@ impl<R: Rules> Bbr3<R> {
             probe_rtt: ProbeRtt::new(),
             rules: R::new(config, &options),
         };
-        if bbr.rules.marks().is_there() {
+        if bbr.rules.marks().is_there() || bbr.rules.answers_classic_marks() {
             conn.marks = MarksAre::NoLosses;
         }
         bbr.update_bdp(conn);

@@ -282,6 +282,12 @@ pub(crate) trait Rules: Clone + Debug + Sized {
         conn.pacing_rate.bytes_in(QUANTUM_TIME)
     }
 
+    /// True if marks are answered as those of a classic queue, where no other answer is there.
+    #[inline]
+    fn answers_classic_marks(&self) -> bool {
+        false
+    }
+
     /// The window grows whatever the model says: until the initial window is delivered.
     #[inline]
     fn grows_at_the_start(conn: &Conn) -> bool {
@@ -292,7 +298,7 @@ pub(crate) trait Rules: Clone + Debug + Sized {
     /// least; a snapshot shows it as short-term.
     #[inline]
     fn most_inflight(&self, least: u64) -> u64 {
-        self.marks().most_inflight(least)
+        self.marks().most_inflight(least).min(self.amendments().most_inflight(least))
     }
 }
 
@@ -348,5 +354,10 @@ impl<A: Amend> Rules for Draft<A> {
     #[inline]
     fn amendments_mut(&mut self) -> &mut A {
         &mut self.amendments
+    }
+
+    #[inline]
+    fn answers_classic_marks(&self) -> bool {
+        self.amendments.answers_classic_marks()
     }
 }

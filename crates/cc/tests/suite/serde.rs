@@ -23,10 +23,10 @@ fn a_configuration_is_read_back() {
 /// What is read back may be of an older version, which had fewer options.
 #[test]
 fn options_are_read_back() {
-    let off = Amendments::NONE.with(Amendment::DeeperDown).with(Amendment::BaselineLoss);
+    let off = Amendments::NONE.with(Amendment::ShortProbe).with(Amendment::PathLoss);
     let options = Bbr3xOptions::new().without(off);
     let value = to_value(options).expect("it has a form");
-    assert_eq!(value["without"], "deeper_down+baseline_loss");
+    assert_eq!(value["without"], "short_probe+path_loss");
     assert_eq!(from_value::<Bbr3xOptions>(value).expect("its own form"), options);
     assert_eq!(to_value(Amendments::NONE).expect("it has a form"), "none");
     let older = json!({ "hops": 3 });

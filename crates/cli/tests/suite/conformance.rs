@@ -55,7 +55,7 @@ fn a_case_that_an_amendment_changes_is_named_with_it() {
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     let text = String::from_utf8(said.stdout).expect("UTF-8");
     let lines: Vec<&str> = text.lines().collect();
-    let changed = "ok    8 down_ends_on_inflight: changed by deeper_down: ";
+    let changed = "ok    8 down_ends_on_inflight: changed by short_probe: ";
     assert!(lines[0].starts_with(changed), "{text}");
     assert!(lines[1].starts_with("ok   12 startup_on_a_link_with_aggregation: "), "{text}");
     assert_eq!(lines[2], "1 of 2, 1 changed by amendments");

@@ -72,7 +72,7 @@ fn what_an_amendment_ended_is_not_said_to_be_a_plateau_of_three_rounds() {
     };
     assert!(up(&s).contains("1.25 BDP in flight made a queue"), "{}", up(&s));
     let draft = "path = { rate = \"50mbit\", rtt = \"40ms\", buffer = \"4bdp\" }\nduration = \"12s\"\n\
-        flow = [{ cc = \"bbr3x\", bbr3x_without = \"up_ends_at_target+up_ends_in_queue\" }]\n";
+        flow = [{ cc = \"bbr3x\", bbr3x_without = \"short_probe\" }]\n";
     let s = tell(&plan(draft), 0, 0, SIM, &AtomicBool::new(false)).expect("a story");
     assert!(find(&s, "Drain").why.contains("three rounds"), "{}", s.to_text());
     assert!(up(&s).contains("three rounds of probing"), "{}", up(&s));

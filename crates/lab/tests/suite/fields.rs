@@ -408,7 +408,7 @@ fn no_field_of_a_flow_is_dropped_in_silence() {
         ("pacer", "\"noq\""),
         ("ack_aggregation", "false"),
         ("cubic", "\"linux\""),
-        ("bbr3x_without", "\"ignore_small_loss\""),
+        ("bbr3x_without", "\"path_loss\""),
         ("startup_pacing_gain", "4.0"),
         ("startup_cwnd_gain", "4.0"),
         ("ack_every", "8"),

@@ -93,12 +93,13 @@ fn the_twins_of_bbr3x_believe_the_same_after_every_event() {
     believe_the_same(true);
 }
 
-/// The traces see each amendment: C without it differs from Rust with it.
+/// The traces see each amendment: C without it differs from Rust with it. The one about marks is
+/// neither in C nor in Linux's flavour: Linux takes no mark for congestion.
 #[test]
 fn an_amendment_that_c_does_not_have_is_a_difference() {
     let directory = tempfile::tempdir().expect("a place for the library");
     let native = Native::build(directory.path());
-    for broken in Amendment::ALL {
+    for broken in Amendment::ALL.into_iter().filter(|a| *a != Amendment::ClassicMarks) {
         let mut runner = runner();
         let differs = (1..=cases(400)).find(|_| {
             let tree = trace::trace(true).new_tree(&mut runner).expect("a trace");

@@ -151,11 +151,11 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// With all amendments, or with any.
 fn without() -> impl Strategy<Value = Amendments> {
-    let set = |bits: u16| {
+    let set = |bits: u8| {
         let off = Amendment::ALL.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
         off.fold(Amendments::NONE, |set, (_, amendment)| set.with(amendment))
     };
-    prop_oneof![2 => Just(Amendments::NONE), 1 => any::<u16>().prop_map(set)]
+    prop_oneof![2 => Just(Amendments::NONE), 1 => any::<u8>().prop_map(set)]
 }
 
 /// Of `bbr3-linux`, or of `bbr3x-linux`.

@@ -21,12 +21,6 @@ pub(super) const QUEUE_SHIFT: u32 = 3;
 /// So many ACKs in a row with an RTT that is long enough for a queue say that there is one.
 /// A receiver that holds an ACK back makes one such RTT, and buffers of a few packets hold none.
 pub(super) const QUEUE_ACKS: u8 = 4;
-/// So many calm rounds in a row of CRUISE say that the path is quiet. One is also a lull of
-/// a link whose rate changes. Where ProbeRTT has halved the window, one is enough.
-pub(super) const CALM_ROUNDS: u8 = 2;
-/// min_rtt has another flow's queue in it if it is above the connection's shortest RTT by
-/// this binary fraction of it, 1/4.
-pub(super) const COMPETITOR_QUEUE_SHIFT: u32 = 2;
 /// UP ends after so many rounds if its packets wait longer than by this binary fraction of
 /// min_rtt, 1/2: twice what a flow that is alone makes with UP_TARGET, so that other flows probe at
 /// the same time.
@@ -75,3 +69,6 @@ pub(super) const QUESTION_ROUNDS: u64 = 8;
 pub(super) const ANSWER_SHIFT: u32 = 4;
 /// The base is at most this binary fraction of min_rtt above it, 1/2, or is rather others' queue.
 pub(super) const BASE_SHIFT: u32 = 1;
+/// What CRUISE delivered, of what UP does, at most, where UP takes bandwidth from others: the pacing
+/// margin is another hundredth.
+pub(super) const CRUISE_OF_UP: Gain = Gain::percent(97);

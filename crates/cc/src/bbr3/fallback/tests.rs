@@ -20,7 +20,7 @@ fn bounds(marks: &[bool]) -> std::vec::Vec<u64> {
     let (mut bbr, mut conn) = cruising::<Draft>(&config);
     let fallback = &mut bbr.rules.marks_mut().fallback;
     // Nothing is judged here.
-    (fallback.window, fallback.cruise_began) = (100 * SMSS, u64::MAX);
+    (fallback.window.bound, fallback.cruise_began) = (100 * SMSS, u64::MAX);
     marks
         .iter()
         .map(|is_marked| {

@@ -39,6 +39,7 @@ mod suites;
 mod survey;
 mod sweep;
 mod trace;
+mod trace_args;
 mod transport;
 mod tun;
 mod width;

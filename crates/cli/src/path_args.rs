@@ -14,6 +14,7 @@ use toml::Value;
 
 use crate::failure::Failure;
 use crate::say;
+use crate::trace_args::TraceArgs;
 
 /// The path: its rate and the rest, or that of a scenario file.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -33,11 +34,8 @@ pub(crate) struct PathArgs {
     /// Random loss, like 0.1% or 0.001 [default: 0%]
     #[arg(long, value_parser = units::parse_loss, allow_hyphen_values = true)]
     pub(crate) loss: Option<Probability>,
-    /// Rate over time, and round-trip time and loss if the file has them: Mahimahi's format or a
-    /// table like CSV (fullpipe trace FILE shows what is understood), lte, wifi, or the table of a
-    /// scenario file, '{ file = "x.csv", interval = "10ms" }'
-    #[arg(long, value_name = "FILE")]
-    pub(crate) trace: Option<TraceOption>,
+    #[command(flatten)]
+    pub(crate) trace: TraceArgs,
     /// The queue's discipline: tail_drop, codel, fq_codel, pie, dualpi2, or with parameters as in a
     /// scenario file, '{ codel = { target = "5ms" } }'
     #[arg(long, value_name = "NAME", value_parser = parse_queue)]
@@ -102,7 +100,7 @@ impl PathArgs {
     /// The elements beside rate, round-trip time, buffer and loss.
     pub(crate) fn extras(&self) -> PathExtras {
         PathExtras {
-            trace: self.trace.clone(),
+            trace: self.trace.0.clone(),
             queue: self.queue.clone(),
             loss_model: self.loss_model.clone(),
             policer: self.policer.clone(),

@@ -5,11 +5,12 @@ use std::io::{BufWriter, Write as _, stdout};
 
 use fullpipe_report::output::SCHEMA_VERSION;
 use fullpipe_report::output::table::number;
-use fullpipe_report::plan::TraceOption;
+use fullpipe_scenario::document::TraceField;
 use fullpipe_scenario::trace::{Spread, Summary, Trace};
 
 use crate::failure::Failure;
 use crate::print;
+use crate::trace_args::ReadingArgs;
 
 /// Show what is understood of a trace file, or convert it
 ///
@@ -21,8 +22,10 @@ use crate::print;
 pub(crate) struct Args {
     /// The file, lte or wifi, or the table of a scenario file that says how to read it, '{ file =
     /// "x.csv", interval = "10ms" }'
-    #[arg(value_name = "FILE")]
-    file: TraceOption,
+    #[arg(id = "trace", value_name = "FILE")]
+    file: TraceField,
+    #[command(flatten)]
+    reading: ReadingArgs,
     /// Write the trace to stdout in another format: mahimahi (its rate alone) or csv
     #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
     to: Option<Format>,
@@ -54,7 +57,10 @@ struct Report<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let trace = args.file.field.read().map_err(Failure::bad_input)?;
+    let name = args.file.file.rsplit('/').next().unwrap_or(&args.file.file);
+    let name: String = name.escape_debug().collect();
+    let trace = args.reading.on(&args.file).read();
+    let trace = trace.map_err(|why| Failure::bad_input(format!("{name}: {why}")))?;
     if let Some(format) = args.to {
         return convert(&trace, format);
     }
@@ -63,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let object = Report { schema_version: SCHEMA_VERSION, trace: &summary };
         return print(&format!("{}\n", serde_json::to_string(&object).map_err(Failure::run)?));
     }
-    print(&in_words(&args.file.name, &summary))
+    print(&in_words(&name, &summary))
 }
 
 fn convert(trace: &Trace, format: Format) -> Result<(), Failure> {
@@ -127,6 +133,9 @@ fn in_words(name: &str, s: &Summary) -> String {
     if s.missing_cells > 0 {
         let _ =
             writeln!(out, "{} cells without a value; there the row before holds", s.missing_cells);
+    }
+    if s.other_rows > 0 {
+        let _ = writeln!(out, "{} rows of another kind, which are not read", s.other_rows);
     }
     if s.repeated_times > 0 {
         let _ = writeln!(

@@ -52,7 +52,17 @@ impl Traces {
     }
 
     fn load(&self, field: &TraceField) -> Result<Trace, String> {
-        let TraceField { file, options } = field;
+        let TraceField { file, options, delay_trace } = field;
+        if let Some(delays) = delay_trace {
+            if delays.delay_trace.is_some() {
+                return Err("delay_trace: it has no delay_trace of its own".to_owned());
+            }
+            let trace = self.load(&TraceField { delay_trace: None, ..field.clone() })?;
+            let options = TraceOptions { delays_alone: true, ..delays.options.clone() };
+            let delays = self.load(&TraceField { options, ..TraceField::clone(delays) });
+            let delays = delays.map_err(|e| format!("delay_trace: {e}"))?;
+            return trace.with_delays(delays).map_err(|e| e.to_string());
+        }
         if let Some(trace) = traces::trace(file) {
             if *options != TraceOptions::default() {
                 return Err(
@@ -75,9 +85,10 @@ impl Traces {
     /// The names of those that are files.
     pub(super) fn files(&self) -> Vec<String> {
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        let names = read.keys().map(|field| &field.file);
-        let mut names: Vec<String> =
-            names.filter(|name| traces::trace(name).is_none()).cloned().collect();
+        let both = read.keys().flat_map(|field| [Some(field), field.delay_trace.as_deref()]);
+        let names = both.flatten().map(|field| field.file.clone());
+        let mut names: Vec<String> = names.filter(|name| traces::trace(name).is_none()).collect();
+        names.sort_unstable();
         names.dedup();
         names
     }

@@ -11,7 +11,9 @@ use serde::ser::{Serialize, Serializer};
 
 use super::input::Traces;
 use super::quantity::Time;
-use crate::trace::{Columns, Interpolation, TimeUnit, Trace, TraceFileError, TraceOptions};
+use crate::trace::{
+    Columns, Interpolation, RateUnit, TimeUnit, Trace, TraceFileError, TraceOptions,
+};
 
 /// A trace and how to read it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -20,6 +22,8 @@ pub struct TraceField {
     pub file: String,
     /// The way in which it is read.
     pub options: TraceOptions,
+    /// A file of delays beside it.
+    pub delay_trace: Option<Box<Self>>,
 }
 
 /// The quantities that a trace has over time.
@@ -35,7 +39,7 @@ pub struct TracedColumns {
 
 impl From<&str> for TraceField {
     fn from(file: &str) -> Self {
-        Self { file: file.to_owned(), options: TraceOptions::default() }
+        Self { file: file.to_owned(), options: TraceOptions::default(), delay_trace: None }
     }
 }
 
@@ -79,8 +83,8 @@ impl TraceField {
             TracedColumns { rate: true, rtt: false, loss: false } => self.clone(),
             _ => {
                 let columns = trace.notes.rate_columns.clone();
-                let options = TraceOptions { columns, ..self.options.clone() };
-                Self { file: self.file.clone(), options }
+                let options = TraceOptions { columns, rtt_unit: None, ..self.options.clone() };
+                Self { file: self.file.clone(), options, delay_trace: None }
             }
         }
     }
@@ -92,9 +96,13 @@ struct Table {
     file: String,
     columns: Option<Names>,
     time_unit: Option<TimeUnit>,
+    time_format: Option<String>,
+    rate_unit: Option<RateUnit>,
+    rtt_unit: Option<TimeUnit>,
     interval: Option<Time>,
     repeat: Option<bool>,
     interpolation: Option<Interpolation>,
+    delay_trace: Option<Box<TraceField>>,
 }
 
 #[derive(Default, serde::Deserialize, serde::Serialize)]
@@ -103,6 +111,7 @@ struct Names {
     time: Option<Name>,
     rate: Option<Name>,
     rtt: Option<Name>,
+    delay: Option<Name>,
     loss: Option<Name>,
 }
 
@@ -136,8 +145,18 @@ impl<'de> Deserialize<'de> for Name {
 
 impl Serialize for TraceField {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let TraceOptions { columns, time_unit, interval, repeat, interpolation } = &self.options;
-        if self.options == TraceOptions::default() {
+        let TraceOptions {
+            columns,
+            time_unit,
+            time_format,
+            rate_unit,
+            rtt_unit,
+            interval,
+            repeat,
+            interpolation,
+            delays_alone: _,
+        } = &self.options;
+        if *self == Self::from(self.file.as_str()) {
             return to.serialize_str(&self.file);
         }
         let name = |name: &Option<String>| name.clone().map(Name);
@@ -145,15 +164,20 @@ impl Serialize for TraceField {
             time: name(&columns.time),
             rate: name(&columns.rate),
             rtt: name(&columns.rtt),
+            delay: name(&columns.delay),
             loss: name(&columns.loss),
         };
         Table {
             file: self.file.clone(),
             columns: (*columns != Columns::default()).then_some(names),
             time_unit: *time_unit,
+            time_format: time_format.clone(),
+            rate_unit: *rate_unit,
+            rtt_unit: *rtt_unit,
             interval: interval.map(Time),
             repeat: *repeat,
             interpolation: *interpolation,
+            delay_trace: self.delay_trace.clone(),
         }
         .serialize(to)
     }
@@ -182,16 +206,21 @@ impl<'de> Deserialize<'de> for TraceField {
                     time: name(names.time),
                     rate: name(names.rate),
                     rtt: name(names.rtt),
+                    delay: name(names.delay),
                     loss: name(names.loss),
                 };
                 let options = TraceOptions {
                     columns,
                     time_unit: table.time_unit,
+                    time_format: table.time_format,
+                    rate_unit: table.rate_unit,
+                    rtt_unit: table.rtt_unit,
                     interval: table.interval.map(|time| time.0),
                     repeat: table.repeat,
                     interpolation: table.interpolation,
+                    delays_alone: false,
                 };
-                Ok(TraceField { file: table.file, options })
+                Ok(TraceField { file: table.file, options, delay_trace: table.delay_trace })
             }
         }
 

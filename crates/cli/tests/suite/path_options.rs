@@ -37,7 +37,9 @@ fn each_command_with_a_path_has_each_option() {
         let help = run(fullpipe(Path::new("."), &[command, &["--help"]].concat()));
         let help = String::from_utf8(help.stdout).expect("text");
         let all = OPTIONS.iter().map(|(option, _)| option[0]).chain(["--scenario", "--seed"]);
-        for option in all {
+        let of_a_trace =
+            ["--rate-unit", "--rtt-unit", "--time-unit", "--time-format", "--delay-trace"];
+        for option in all.chain(of_a_trace) {
             assert!(help.contains(&format!("{option} <")), "{command:?}: no {option}");
         }
     }

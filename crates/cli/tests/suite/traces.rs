@@ -144,6 +144,59 @@ fn a_path_is_said_on_the_command_line() {
     );
 }
 
+/// The same options where a trace is shown, and where it is a path.
+#[test]
+fn options_say_what_a_file_does_not() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, text: &str| {
+        std::fs::write(dir.path().join(name), text).expect("a file");
+    };
+    file("bits.csv", "when,speed\n11/25/2019 03:34 PM,8000000\n11/25/2019 03:35 PM,4000000\n");
+    file("delays.csv", "time,owd\n0,20000\n60,30000\n");
+    let options = [
+        "bits.csv",
+        "--rate-unit",
+        "bit/s",
+        "--time-format",
+        "%m/%d/%Y %I:%M %p",
+        "--delay-trace",
+        "delays.csv",
+        "--rtt-unit",
+        "us",
+    ];
+    let named = |name: &'static str| {
+        file("named.csv", "time,speed\n0,8000000\n60,4000000\n");
+        [&[name][..], &options[1..3], &options[5..]].concat()
+    };
+    let (code, stderr, said) =
+        json(dir.path(), &[&["trace"][..], &named("named.csv"), &["--json"]].concat());
+    assert_eq!(code, Some(0), "{stderr}");
+    let mean = |field: &str| said["trace"][field]["mean"].clone();
+    assert_eq!((mean("rate_mbps"), mean("rtt_ms")), (6.0.into(), 50.0.into()));
+    let (code, stderr, _) = json(
+        dir.path(),
+        &[&["explain", "--duration", "2s", "--json", "--trace"][..], &named("named.csv")].concat(),
+    );
+    assert_eq!(code, Some(0), "{stderr}");
+    let table = "{ file = \"bits.csv\", columns = { time = \"when\", rate = \"speed\" } }";
+    let dated = [&["trace", table][..], &options[1..]].concat();
+    let said = run(fullpipe(dir.path(), &dated));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let text = String::from_utf8_lossy(&said.stdout);
+    for part in ["120 s long", "when (time, date)", "owd (delay, us in each direction)"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let rows: &[(&[&str], &[&str])] = &[
+        (&["trace", "named.csv"], &["8000000 Mbit/s in column 'speed'", "--rate-unit bit/s"]),
+        (&["explain", "--trace", "named.csv"], &["--trace", "line 2", "--rate-unit bit/s"]),
+        (&["trace", table, "--rate-unit", "bit/s"], &["--time-format '%m/%d/%Y %I:%M %p'"]),
+        (&["trace", "named.csv", "--rate-unit", "bps"], &["--rate-unit", "kbit/s"]),
+        (&["explain", "--rate-unit", "bit/s"], &["--trace"]),
+        (&["explain", "--trace", "lte", "--delay-trace", "none.csv"], &["delay_trace: No such"]),
+    ];
+    refused_with(dir.path(), rows);
+}
+
 #[test]
 fn what_is_no_trace_gets_one_line() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -25,7 +25,16 @@ impl FromStr for TraceOption {
 
     /// Reads the file as well, so that an option with a file that is no trace is an error.
     fn from_str(text: &str) -> Result<Self, TraceFileError> {
-        let field: TraceField = text.parse()?;
+        Self::read(text.parse()?)
+    }
+}
+
+impl TraceOption {
+    /// Reads the file of a field.
+    ///
+    /// # Errors
+    /// It is no trace.
+    pub fn read(field: TraceField) -> Result<Self, TraceFileError> {
         let trace = field.read()?;
         let name = field.file.rsplit('/').next().unwrap_or(&field.file);
         Ok(Self {

@@ -1,5 +1,7 @@
 //! The columns of a table: what each one is, and in which unit.
 
+use super::known::{Known, Unit};
+use super::units::{RateUnit, TimeUnit};
 use super::{Columns, TraceFileError, TraceOptions, wrong};
 
 /// Meaning of a column.
@@ -8,82 +10,24 @@ pub(super) enum Role {
     Time,
     Rate,
     Rtt,
+    /// A one-way delay, which counts for both directions.
+    Delay,
     Loss,
 }
 
 impl Role {
-    pub(super) const ALL: [Self; 4] = [Self::Time, Self::Rate, Self::Rtt, Self::Loss];
+    pub(super) const ALL: [Self; 5] = [Self::Time, Self::Rate, Self::Rtt, Self::Delay, Self::Loss];
+
+    /// The order of columns without names.
+    const USUAL: [Self; 4] = [Self::Time, Self::Rate, Self::Rtt, Self::Loss];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Time => "time",
             Self::Rate => "rate",
             Self::Rtt => "rtt",
+            Self::Delay => "delay",
             Self::Loss => "loss",
-        }
-    }
-}
-
-/// Unit of a time.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Deserialize, serde::Serialize,
-)]
-pub enum TimeUnit {
-    /// Seconds.
-    #[serde(rename = "s")]
-    Seconds,
-    /// Milliseconds.
-    #[serde(rename = "ms")]
-    Millis,
-    /// Microseconds.
-    #[serde(rename = "us")]
-    Micros,
-    /// Nanoseconds.
-    #[serde(rename = "ns")]
-    Nanos,
-}
-
-impl TimeUnit {
-    const ALL: [Self; 4] = [Self::Seconds, Self::Millis, Self::Micros, Self::Nanos];
-
-    /// Its sign.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Seconds => "s",
-            Self::Millis => "ms",
-            Self::Micros => "us",
-            Self::Nanos => "ns",
-        }
-    }
-
-    pub(super) const fn nanos(self) -> f64 {
-        match self {
-            Self::Seconds => 1e9,
-            Self::Millis => 1e6,
-            Self::Micros => 1e3,
-            Self::Nanos => 1.0,
-        }
-    }
-
-    fn of_words(words: &[String]) -> Option<Self> {
-        let is = |word: &str, unit: Self| match unit {
-            Self::Seconds => matches!(word, "s" | "sec" | "secs" | "second" | "seconds"),
-            Self::Millis => {
-                matches!(word, "ms" | "msec" | "millis" | "millisecond" | "milliseconds")
-            }
-            Self::Micros => matches!(word, "us" | "µs" | "μs" | "usec" | "micros" | "microseconds"),
-            Self::Nanos => matches!(word, "ns" | "nsec" | "nanos" | "nanoseconds"),
-        };
-        words.iter().find_map(|word| Self::ALL.into_iter().find(|unit| is(word, *unit)))
-    }
-
-    /// The unit of a time since 1970, by its size; seconds for one that is none.
-    pub(super) fn of_epoch(value: f64) -> Self {
-        match value {
-            v if v >= 1e17 => Self::Nanos,
-            v if v >= 1e14 => Self::Micros,
-            v if v >= 1e11 => Self::Millis,
-            _ => Self::Seconds,
         }
     }
 }
@@ -101,6 +45,8 @@ pub(super) struct Column {
     pub(super) scale: Option<f64>,
     /// The unit for people.
     pub(super) unit: &'static str,
+    /// True if its name says the unit.
+    pub(super) says_unit: bool,
 }
 
 /// The columns that are read, and the names of the others.
@@ -108,6 +54,11 @@ pub(super) struct Column {
 pub(super) struct Header {
     pub(super) columns: Vec<Column>,
     pub(super) unused: Vec<String>,
+}
+
+/// True if two names of columns are the same but for capital letters.
+pub(super) fn same(name: &str, other: &str) -> bool {
+    name.eq_ignore_ascii_case(other)
 }
 
 /// The words of a column's name in small letters: `Throughput (Mbps)` has `throughput` and `mbps`.
@@ -153,63 +104,153 @@ const BYTE_WORDS: [(&[&str], f64, &str); 4] = [
 /// Of the other direction: not the rate where there is another one.
 const UPWARDS: [&str; 5] = ["up", "upload", "ul", "uplink", "upstream"];
 
+/// Of a spread: not the value where there is another one.
+const SPREADS: [&str; 8] = ["min", "max", "std", "stddev", "stdev", "mdev", "var", "baseline"];
+
+const RATES: [&str; 9] =
+    ["rate", "bitrate", "throughput", "bandwidth", "bw", "goodput", "capacity", "tput", "speed"];
+const RTTS: [&str; 3] = ["rtt", "ping", "latency"];
+const DELAYS: [&str; 3] = ["delay", "owd", "oneway"];
+const LOSSES: [&str; 3] = ["loss", "lost", "plr"];
+const TIMES: [&str; 8] = ["time", "t", "timestamp", "ts", "epoch", "date", "datetime", "elapsed"];
+
 /// The meaning of a column by its name.
 fn role_of(name: &str) -> Option<Role> {
     let words = words(name);
-    let rates = ["rate", "throughput", "bandwidth", "bw", "goodput", "capacity", "tput", "speed"];
     let is_rate_unit = || {
         RATE_UNITS.iter().any(|(names, ..)| has(&words, names))
             || EXACT_UNITS.iter().any(|(names, ..)| names.iter().any(|unit| name.contains(unit)))
             || BYTE_WORDS.iter().any(|(names, ..)| has(&words, names))
                 && has(&words, &["s", "sec", "second", "per"])
     };
-    let times = ["time", "t", "timestamp", "ts", "epoch", "date", "datetime", "elapsed"];
     match () {
-        () if has(&words, &["rtt", "ping", "latency"]) => Some(Role::Rtt),
+        () if has(&words, &RTTS) || has(&words, &["round"]) && has(&words, &["trip"]) => {
+            Some(Role::Rtt)
+        }
+        () if has(&words, &DELAYS) || has(&words, &["one"]) && has(&words, &["way"]) => {
+            // That of a queue is in addition to the path's.
+            let is_of_a_queue = words.iter().any(|word| word.starts_with("queu"));
+            (!is_of_a_queue).then_some(Role::Delay)
+        }
         // `loss_rate` is a loss.
-        () if has(&words, &["loss", "lost", "plr"]) => Some(Role::Loss),
-        () if has(&words, &rates) || is_rate_unit() => Some(Role::Rate),
+        () if has(&words, &LOSSES) => Some(Role::Loss),
+        () if has(&words, &RATES) || is_rate_unit() => Some(Role::Rate),
         () if has(&words, &["download", "dl", "downlink"]) => Some(Role::Rate),
-        () if has(&words, &times) => Some(Role::Time),
+        () if has(&words, &TIMES) => Some(Role::Time),
         () if words.len() == 1 && TimeUnit::of_words(&words).is_some() => Some(Role::Time),
         () => None,
     }
 }
 
-/// Factor and unit of a column.
-fn unit_of(role: Role, name: &str) -> (Option<f64>, &'static str) {
+/// True if a name begins with a word of its meaning, as `rtt` does and `video_ts` does not.
+fn begins_with(role: Role, name: &str) -> bool {
+    let of_role: &[&str] = match role {
+        Role::Time => &TIMES,
+        Role::Rate => &RATES,
+        Role::Rtt => &RTTS,
+        Role::Delay => &DELAYS,
+        Role::Loss => &LOSSES,
+    };
+    words(name).first().is_some_and(|word| of_role.contains(&word.as_str()))
+}
+
+/// The unit of a rate that its name says: bytes per second and its sign.
+fn said_rate(name: &str) -> Option<(f64, &'static str)> {
     let words = words(name);
-    match role {
-        Role::Time => match TimeUnit::of_words(&words) {
-            Some(unit) => (Some(unit.nanos()), unit.name()),
+    let exact = EXACT_UNITS.iter().find(|(names, ..)| names.iter().any(|u| name.contains(u)));
+    let bits = || RATE_UNITS.iter().find(|(names, ..)| has(&words, names));
+    let bytes = || BYTE_WORDS.iter().find(|(names, ..)| has(&words, names));
+    let (_, scale, unit) = exact.or_else(bits).or_else(bytes)?;
+    Some((*scale, unit))
+}
+
+/// True if a name says bytes, and nothing of a rate or of a second.
+fn is_an_amount(name: &str) -> bool {
+    let words = words(name);
+    let has_bytes = BYTE_WORDS.iter().any(|(names, ..)| has(&words, names));
+    has_bytes && !has(&words, &RATES) && !has(&words, &["s", "sec", "second", "per"])
+}
+
+/// Refuses an option that says another unit than the column's name.
+fn agreed(
+    name: &str,
+    said: Option<(f64, &'static str)>,
+    asked: Option<(f64, &'static str)>,
+    field: &str,
+) -> Result<Option<(f64, &'static str)>, TraceFileError> {
+    match (said, asked) {
+        (Some((of_name, sign)), Some((of_option, other))) if of_name != of_option => {
+            wrong(format!(
+                "the name of '{}' says {sign}, and {field} says {other}; leave out {field}",
+                name.escape_debug()
+            ))
+        }
+        _ => Ok(said.or(asked)),
+    }
+}
+
+/// Factor and unit of a column: as its name says, else as the options, else as the table is known
+/// for, else the usual ones.
+fn unit_of(
+    role: Role,
+    name: &str,
+    known: Option<&Known>,
+    options: &TraceOptions,
+) -> Result<(Option<f64>, &'static str), TraceFileError> {
+    let words = words(name);
+    let known = known.and_then(|known| known.unit(name));
+    let time = |unit: TimeUnit| (unit.nanos(), unit.name());
+    let said_time = TimeUnit::of_words(&words).map(time);
+    Ok(match role {
+        Role::Time => match agreed(name, said_time, options.time_unit.map(time), "time_unit")? {
+            Some((scale, unit)) => (Some(scale), unit),
             None => (None, ""),
         },
         Role::Rate => {
-            let exact =
-                EXACT_UNITS.iter().find(|(names, ..)| names.iter().any(|u| name.contains(u)));
-            let bits = || RATE_UNITS.iter().find(|(names, ..)| has(&words, names));
-            let bytes = || BYTE_WORDS.iter().find(|(names, ..)| has(&words, names));
-            match exact.or_else(bits).or_else(bytes) {
-                Some((_, scale, unit)) => (Some(*scale), unit),
+            let asked = options.rate_unit.map(|unit| (unit.bytes(), unit.name()));
+            let known = match known {
+                Some(Unit::Rate(unit)) => Some((unit.bytes(), unit.name())),
+                _ => None,
+            };
+            let said = said_rate(name).filter(|_| !is_an_amount(name));
+            match agreed(name, said, asked, "rate_unit")?.or(known) {
+                Some((scale, unit)) => (Some(scale), unit),
                 // A unit that is not known, and not one that goes without saying.
                 None if name.contains('/') || has(&words, &["per", "sec"]) => (None, ""),
+                None if is_an_amount(name) => (None, ""),
                 None => (Some(RATE_UNITS[1].1), RATE_UNITS[1].2),
             }
         }
-        Role::Rtt => {
-            let unit = TimeUnit::of_words(&words).unwrap_or(TimeUnit::Millis);
-            (Some(unit.nanos()), unit.name())
+        Role::Rtt | Role::Delay => {
+            let known = match known {
+                Some(Unit::Time(unit)) => Some(time(unit)),
+                _ => None,
+            };
+            let unit = agreed(name, said_time, options.rtt_unit.map(time), "rtt_unit")?.or(known);
+            let (scale, unit) = unit.unwrap_or(time(TimeUnit::Millis));
+            // A delay counts for both directions.
+            (Some(if role == Role::Delay { 2.0 * scale } else { scale }), unit)
         }
         Role::Loss if name.contains('%') || has(&words, &["percent", "pct", "percentage"]) => {
             (Some(0.01), "percent")
         }
         Role::Loss => (Some(1.0), "from 0 to 1"),
-    }
+    })
 }
 
-fn column(role: Role, index: usize, name: &str) -> Column {
-    let (scale, unit) = unit_of(role, name);
-    Column { role, index, name: name.to_owned(), scale, unit }
+fn column(
+    role: Role,
+    index: usize,
+    name: &str,
+    known: Option<&Known>,
+    options: &TraceOptions,
+) -> Result<Column, TraceFileError> {
+    let (scale, unit) = unit_of(role, name, known, options)?;
+    let says_unit = match role {
+        Role::Rate => said_rate(name).is_some() && !is_an_amount(name),
+        _ => TimeUnit::of_words(&words(name)).is_some(),
+    };
+    Ok(Column { role, index, name: name.to_owned(), scale, unit, says_unit })
 }
 
 /// The columns' names for an error.
@@ -224,42 +265,81 @@ const LIKE: &str = "columns = { time = \"…\", rate = \"…\" }";
 impl Header {
     /// Columns by their names.
     pub(super) fn named(names: &[String], options: &TraceOptions) -> Result<Self, TraceFileError> {
+        let known = Known::of(names);
         if !options.columns.is_empty() {
-            return Self::chosen(names, true, &options.columns);
+            return Self::chosen(names, known, options);
         }
-        let mut columns: Vec<Column> = Vec::new();
-        for role in Role::ALL {
+        let chosen = match known {
+            Some(known) => known.columns(names),
+            None => Self::by_name(names, options)?,
+        };
+        let columns =
+            chosen.into_iter().map(|(role, i)| column(role, i, &names[i], known, options));
+        Self { columns: columns.collect::<Result<_, _>>()?, unused: Vec::new() }
+            .checked(names, options)
+    }
+
+    /// The places of the columns whose names say what they are. An amount is a rate where its unit
+    /// is given.
+    fn by_name(
+        names: &[String],
+        options: &TraceOptions,
+    ) -> Result<Vec<(Role, usize)>, TraceFileError> {
+        let candidates = |role: Role| -> Vec<usize> {
             let of_role = |name: &String| role_of(name) == Some(role);
             let mut found: Vec<usize> = (0..names.len()).filter(|i| of_role(&names[*i])).collect();
-            if found.len() > 1 {
-                let is_up = |i: &usize| has(&words(&names[*i]), &UPWARDS);
-                found.retain(|i| !is_up(i));
+            if role == Role::Rate && found.is_empty() && options.rate_unit.is_some() {
+                found = (0..names.len()).filter(|i| is_an_amount(&names[*i])).collect();
             }
-            match found.as_slice() {
-                [] => {}
-                [one] => columns.push(column(role, *one, &names[*one])),
-                [one, other, ..] => {
-                    return wrong(format!(
-                        "'{}' and '{}' could both be the {}; write {LIKE}",
-                        names[*one].escape_debug(),
-                        names[*other].escape_debug(),
-                        role.name()
-                    ));
+            let mut prefer = |is_better: &dyn Fn(&str) -> bool| {
+                if found.len() > 1 && found.iter().any(|i| is_better(&names[*i])) {
+                    found.retain(|i| is_better(&names[*i]));
                 }
-            }
+            };
+            prefer(&|name| !has(&words(name), &UPWARDS));
+            prefer(&|name| !has(&words(name), &SPREADS));
+            // A rate may as well begin with its unit.
+            prefer(&|name| role != Role::Rate && begins_with(role, name));
+            found
+        };
+        let mut found: Vec<(Role, Vec<usize>)> =
+            Role::ALL.into_iter().map(|role| (role, candidates(role))).collect();
+        if options.delays_alone {
+            found.retain(|(role, _)| !matches!(role, Role::Rate | Role::Loss));
         }
-        Self { columns, unused: Vec::new() }.checked(names, options)
+        // A round-trip time has both delays.
+        if found.iter().any(|(role, places)| *role == Role::Rtt && !places.is_empty()) {
+            found.retain(|(role, _)| *role != Role::Delay);
+        }
+        let Some((role, several)) = found.iter().find(|(_, places)| places.len() > 1) else {
+            return Ok(found.iter().filter_map(|(role, i)| Some((*role, *i.first()?))).collect());
+        };
+        let each = found.iter().filter_map(|(role, places)| {
+            Some(format!("{} = \"{}\"", role.name(), names[*places.first()?].escape_debug()))
+        });
+        wrong(format!(
+            "'{}' and '{}' could both be the {}; write columns = {{ {} }}, or another of them",
+            names[several[0]].escape_debug(),
+            names[several[1]].escape_debug(),
+            role.name(),
+            each.collect::<Vec<_>>().join(", ")
+        ))
     }
 
     /// Columns without names, in the usual order.
     pub(super) fn in_order(count: usize, options: &TraceOptions) -> Result<Self, TraceFileError> {
         let names: Vec<String> = (1..=count).map(|i| i.to_string()).collect();
         if !options.columns.is_empty() {
-            return Self::chosen(&names, false, &options.columns);
+            return Self::chosen(&names, None, options);
         }
         let roles: &[Role] = match (count, options.interval.is_some()) {
-            (1..=3, true) => &Role::ALL[1..],
-            (2..=4, false) => &Role::ALL,
+            (1, true) if options.delays_alone => &[Role::Delay],
+            (2, false) if options.delays_alone => &[Role::Time, Role::Delay],
+            (1, false) if options.delays_alone => {
+                return wrong("one column; for a delay each 10 ms write interval = \"10ms\"");
+            }
+            (1..=3, true) => &Role::USUAL[1..],
+            (2..=4, false) => &Role::USUAL,
             (1, false) => {
                 return wrong(
                     "one column, which is not of whole milliseconds as in Mahimahi's format; for a rate each 100 ms \
@@ -273,23 +353,29 @@ impl Header {
                 ));
             }
         };
-        let columns = roles.iter().zip(0..count).map(|(role, i)| column(*role, i, ""));
-        let columns = columns.map(|c| Column { name: names[c.index].clone(), ..c }).collect();
-        Self { columns, unused: Vec::new() }.checked(&names, options)
+        let columns = roles.iter().zip(0..count).map(|(role, i)| {
+            let column = column(*role, i, "", None, options)?;
+            Ok(Column { name: names[i].clone(), ..column })
+        });
+        Self { columns: columns.collect::<Result<_, _>>()?, unused: Vec::new() }
+            .checked(&names, options)
     }
 
     /// The columns that the options name.
-    fn chosen(names: &[String], has_names: bool, chosen: &Columns) -> Result<Self, TraceFileError> {
-        let all = [
-            (Role::Time, &chosen.time),
-            (Role::Rate, &chosen.rate),
-            (Role::Rtt, &chosen.rtt),
-            (Role::Loss, &chosen.loss),
-        ];
+    fn chosen(
+        names: &[String],
+        known: Option<&Known>,
+        options: &TraceOptions,
+    ) -> Result<Self, TraceFileError> {
+        let Columns { time, rate, rtt, delay, loss } = &options.columns;
+        let all = Role::ALL.into_iter().zip([time, rate, rtt, delay, loss]);
+        if rtt.is_some() && delay.is_some() {
+            return wrong("a round-trip time has both delays; leave out columns.delay");
+        }
         let mut columns = Vec::new();
         for (role, wanted) in all {
             let Some(wanted) = wanted else { continue };
-            let by_name = names.iter().position(|name| name.eq_ignore_ascii_case(wanted));
+            let by_name = names.iter().position(|name| same(name, wanted));
             let number = wanted.parse::<usize>().ok();
             let by_number = number.filter(|n| (1..=names.len()).contains(n)).map(|n| n - 1);
             let Some(index) = by_name.or(by_number) else {
@@ -300,25 +386,43 @@ impl Header {
                     list(names)
                 ));
             };
-            let name = if has_names { names[index].as_str() } else { "" };
-            columns.push(Column { name: names[index].clone(), ..column(role, index, name) });
+            columns.push(column(role, index, &names[index], known, options)?);
         }
-        Self { columns, unused: Vec::new() }.checked(names, &TraceOptions::default())
+        Self { columns, unused: Vec::new() }.checked(names, options)
     }
 
     fn checked(mut self, names: &[String], options: &TraceOptions) -> Result<Self, TraceFileError> {
         if !self.columns.iter().any(|column| column.role != Role::Time) {
             return wrong(format!(
-                "no column is known as a rate, an RTT or a loss: they are {}; write {LIKE}",
+                "no column is known as a rate, an RTT, a delay or a loss: they are {}; write {LIKE}",
                 list(names)
             ));
         }
         let has_no_unit = |c: &&Column| c.role == Role::Rate && c.scale.is_none();
         if let Some(column) = self.columns.iter().find(has_no_unit) {
-            return wrong(format!(
-                "the unit of '{}' is not known; call the column mbps, kbps, or rate (MB/s)",
-                column.name.escape_debug()
-            ));
+            let name = column.name.escape_debug();
+            return wrong(if is_an_amount(&column.name) {
+                format!(
+                    "'{name}' may be bytes per second or since the row before; write rate_unit = \"{}\" or \"{}\"",
+                    RateUnit::Bytes.name(),
+                    RateUnit::BytesPerRow.name()
+                )
+            } else {
+                format!(
+                    "the unit of '{name}' is not known; write rate_unit = \"mbit/s\" or another"
+                )
+            });
+        }
+        let needs = [
+            ("rate_unit", options.rate_unit.is_some(), self.column(Role::Rate).is_none()),
+            (
+                "rtt_unit",
+                options.rtt_unit.is_some(),
+                self.column(Role::Rtt).or(self.column(Role::Delay)).is_none(),
+            ),
+        ];
+        if let Some((field, ..)) = needs.iter().find(|(_, asked, lacks)| *asked && *lacks) {
+            return wrong(format!("no column has what {field} is for; leave out {field}"));
         }
         if options.interval.is_some() {
             self.columns.retain(|column| column.role != Role::Time);

@@ -7,21 +7,24 @@
 //! first bytes. Files are read line by line, so that they may be larger than memory has room for
 //! their text.
 
+mod dates;
 mod header;
+mod known;
 mod lines;
 mod packed;
 mod series;
 mod summary;
 mod table;
+mod units;
 
 use std::path::Path;
 
 use fullpipe_cc::Duration;
 use fullpipe_path::{MahimahiReader, Probability, RateConfig, Series};
 
-pub use header::TimeUnit;
 pub use packed::{Compression, unpacked};
 pub use summary::{Gaps, Spread, Summary};
+pub use units::{RateUnit, TimeUnit};
 
 use lines::Lines;
 use table::Table;
@@ -80,6 +83,8 @@ pub struct Columns {
     pub rate: Option<String>,
     /// Round-trip time.
     pub rtt: Option<String>,
+    /// One-way delay, which counts for both directions.
+    pub delay: Option<String>,
     /// Loss.
     pub loss: Option<String>,
 }
@@ -97,12 +102,20 @@ pub struct TraceOptions {
     pub columns: Columns,
     /// Unit of the times.
     pub time_unit: Option<TimeUnit>,
+    /// The way in which times are written, in the codes of strftime.
+    pub time_format: Option<String>,
+    /// Unit of the rates.
+    pub rate_unit: Option<RateUnit>,
+    /// Unit of the round-trip times or delays.
+    pub rtt_unit: Option<TimeUnit>,
     /// Time from row to row, for a table without times.
     pub interval: Option<Duration>,
     /// False if the last row holds for ever; else the trace begins again.
     pub repeat: Option<bool>,
     /// The rule for values between two rows.
     pub interpolation: Option<Interpolation>,
+    /// True if nothing but round-trip times or delays is read.
+    pub(crate) delays_alone: bool,
 }
 
 /// Content of a file, as a path takes it.
@@ -135,6 +148,8 @@ pub struct Notes {
     pub unused: Vec<String>,
     /// Cells without a value, for which the row above holds.
     pub missing_cells: usize,
+    /// Rows of another kind, which are not read.
+    pub other_rows: usize,
     /// Rows at the time of the row above, in place of which they are taken.
     pub repeated_times: usize,
     /// Length of the trace: to the end of the last row.
@@ -156,6 +171,35 @@ impl Trace {
         Self { rate: Some(rate), rtt: None, loss: None, notes }
     }
 
+    /// The same with the round-trip times of another one, as long as the shorter of both.
+    ///
+    /// # Errors
+    /// It has some already.
+    pub(crate) fn with_delays(mut self, delays: Self) -> Result<Self, TraceFileError> {
+        if self.rtt.is_some() {
+            return wrong(
+                "it has round-trip times or delays itself; leave out delay_trace, or name its other columns",
+            );
+        }
+        let lengths = [self.notes.length, delays.notes.length].into_iter();
+        let length = lengths.filter(|length| *length > Duration::ZERO).min().unwrap_or_default();
+        self.rate = self.rate.map(|rate| match rate {
+            RateConfig::Series(series) => RateConfig::Series(series::cut(series, length)),
+            RateConfig::Trace(times) => {
+                RateConfig::Trace(times.iter().copied().filter(|at| *at <= length).collect())
+            }
+            other => other,
+        });
+        if matches!(&self.rate, Some(RateConfig::Trace(times)) if times.is_empty()) {
+            return wrong("the delays end before the first packet");
+        }
+        self.rtt = delays.rtt.map(|rtts| series::cut(rtts, length));
+        self.loss = self.loss.map(|losses| series::cut(losses, length));
+        self.notes.length = length;
+        self.notes.columns.extend(delays.notes.columns);
+        Ok(self)
+    }
+
     /// Reads a file.
     ///
     /// # Errors
@@ -174,7 +218,7 @@ impl Trace {
         // Empty lines and comments count, so that an error has its line.
         while lines.next(&mut line)? {
             let text = line.trim();
-            if text.is_empty() {
+            if text.is_empty() || table::is_before_data(text) {
                 continue;
             }
             if text.starts_with('#') {
@@ -182,7 +226,8 @@ impl Trace {
                 continue;
             }
             let is_one_number = text.bytes().all(|byte| byte.is_ascii_digit());
-            if is_one_number && options.columns.is_empty() && options.interval.is_none() {
+            let is_table = options.interval.is_some() || options.delays_alone;
+            if is_one_number && options.columns.is_empty() && !is_table {
                 return mahimahi(lines, &mut line, options);
             }
             return Table::begin(text, lines.number(), &comment, options)?.read(lines, &mut line);
@@ -198,6 +243,9 @@ fn mahimahi(
 ) -> Result<Trace, TraceFileError> {
     let unused = [
         ("time_unit", options.time_unit.is_some()),
+        ("time_format", options.time_format.is_some()),
+        ("rate_unit", options.rate_unit.is_some()),
+        ("rtt_unit", options.rtt_unit.is_some()),
         ("interpolation", options.interpolation.is_some()),
         ("repeat", options.repeat == Some(false)),
     ];
@@ -220,4 +268,8 @@ fn mahimahi(
 }
 
 #[cfg(test)]
+mod delay_tests;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod units_tests;

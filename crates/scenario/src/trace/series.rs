@@ -4,6 +4,7 @@ use fullpipe_cc::{Duration, Rate};
 use fullpipe_path::{ConfigError, Probability, RateConfig, Series};
 
 use super::header::Role;
+use super::units::FASTEST;
 use super::{Interpolation, Notes, Trace, TraceFileError, TraceOptions, wrong};
 
 /// Between two rows a value that changes evenly does so in steps of this.
@@ -24,16 +25,19 @@ pub(super) struct Rows {
     rate: Values,
     rtt: Values,
     loss: Values,
+    /// True if the rates are amounts, of which those at one time are one sum.
+    are_amounts: bool,
 }
 
 impl Rows {
-    pub(super) fn with(has: impl Fn(Role) -> bool) -> Self {
+    pub(super) fn with(has: impl Fn(Role) -> bool, are_amounts: bool) -> Self {
         let values = |role| has(role).then(Vec::new);
         Self {
             times: Vec::new(),
             rate: values(Role::Rate),
-            rtt: values(Role::Rtt),
+            rtt: values(Role::Rtt).or(values(Role::Delay)),
             loss: values(Role::Loss),
+            are_amounts,
         }
     }
 
@@ -44,6 +48,12 @@ impl Rows {
     /// The last two rows have one time: the values of the second hold, where it has any.
     pub(super) fn merge_last(&mut self) {
         self.times.pop();
+        if let Some(amounts) = self.rate.as_mut().filter(|_| self.are_amounts)
+            && let [.., first, second] = amounts.as_mut_slice()
+            && !first.is_nan()
+        {
+            *second += *first;
+        }
         for values in [&mut self.rate, &mut self.rtt, &mut self.loss].into_iter().flatten() {
             if let (Some(second), Some(first)) = (values.pop(), values.last_mut())
                 && !second.is_nan()
@@ -57,7 +67,7 @@ impl Rows {
         let values = match role {
             Role::Time => return,
             Role::Rate => &mut self.rate,
-            Role::Rtt => &mut self.rtt,
+            Role::Rtt | Role::Delay => &mut self.rtt,
             Role::Loss => &mut self.loss,
         };
         if let Some(values) = values {
@@ -67,6 +77,48 @@ impl Rows {
 
     pub(super) fn push_missing(&mut self, role: Role) {
         self.push(role, f64::NAN);
+    }
+
+    /// Makes rates of the bytes since the row before: each row holds from there to its own time.
+    pub(super) fn divide_by_times(&mut self, usual: u64) -> Result<(), TraceFileError> {
+        let Some(amounts) = &mut self.rate else { return Ok(()) };
+        if usual == 0 {
+            return wrong("nothing says how long a row is; write rate_unit = \"B/s\" or another");
+        }
+        let mut begin = 0;
+        for (amount, time) in amounts.iter_mut().zip(&mut self.times) {
+            let end = *time + usual;
+            *amount *= 1e9 / (end - begin) as f64;
+            if *amount > FASTEST {
+                return wrong(format!(
+                    "from {} s to {} s more than 1 Tbit/s; write another rate_unit or time_unit",
+                    begin as f64 / 1e9,
+                    end as f64 / 1e9
+                ));
+            }
+            *time = begin;
+            begin = end;
+        }
+        Ok(())
+    }
+
+    /// Leaves out columns without any value beside others that have some.
+    pub(super) fn drop_empty(&mut self) -> Vec<Role> {
+        let is_empty = |values: &[f64]| values.iter().all(|value| value.is_nan());
+        let columns = [&mut self.rate, &mut self.rtt, &mut self.loss];
+        if !columns.iter().any(|values| values.as_ref().is_some_and(|v| !is_empty(v))) {
+            return Vec::new();
+        }
+        let mut dropped = Vec::new();
+        for (values, roles) in
+            columns.into_iter().zip([&[Role::Rate][..], &[Role::Rtt, Role::Delay], &[Role::Loss]])
+        {
+            if values.as_ref().is_some_and(|v| is_empty(v)) {
+                *values = None;
+                dropped.extend(roles);
+            }
+        }
+        dropped
     }
 }
 
@@ -116,6 +168,16 @@ fn steps<V: PartialEq>(
     }
     steps.shrink_to_fit();
     steps
+}
+
+/// A series that ends, or begins again, at a time; without one it is as it was.
+pub(super) fn cut<V: Clone + PartialEq>(series: Series<V>, length: Duration) -> Series<V> {
+    if length == Duration::ZERO {
+        return series;
+    }
+    let steps = series.steps().iter().filter(|(at, _)| *at < length).cloned();
+    let period = series.period().map(|_| length);
+    Series::new(steps.collect::<Vec<_>>(), period).unwrap_or(series)
 }
 
 /// The series of a table's columns.

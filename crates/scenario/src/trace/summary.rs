@@ -89,6 +89,8 @@ pub struct Summary {
     pub longest_gap_s: Option<f64>,
     /// Cells without a value, for which the row above holds.
     pub missing_cells: usize,
+    /// Rows of another kind, which are not read.
+    pub other_rows: usize,
     /// Rows at the time of the row above, in place of which they are taken.
     pub repeated_times: usize,
     /// Rate in Mbit/s; in Mahimahi's format of windows of 100 ms.
@@ -185,6 +187,7 @@ impl Trace {
             gaps: notes.gaps.count,
             longest_gap_s: table(notes.gaps.longest),
             missing_cells: notes.missing_cells,
+            other_rows: notes.other_rows,
             repeated_times: notes.repeated_times,
             outage_share: rates.as_ref().map(outage),
             rate_course_mbps: rates.as_deref().map(means_over_time),

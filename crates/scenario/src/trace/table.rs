@@ -2,9 +2,11 @@
 
 use fullpipe_cc::Duration;
 
-use super::header::{Column, Header, Role, TimeUnit};
+use super::dates::{Civil, DAY, formats_of, is_format};
+use super::header::{Column, Header, Role};
 use super::lines::Lines;
 use super::series::{self, Rows};
+use super::units::{RateUnit, TimeUnit, plausible};
 use super::{Columns, Gaps, Notes, Trace, TraceFileError, TraceOptions, wrong};
 
 /// The most rows: a day with a row each 10 ms has 8.6 million.
@@ -20,12 +22,25 @@ pub(super) struct Table<'a> {
     /// Cells of the first line.
     cells: usize,
     header: Header,
-    /// The first time, in its own unit, and the unit's nanoseconds.
-    zero: Option<(f64, f64)>,
+    /// The first time.
+    zero: Option<Zero>,
+    /// The first cell of the rows that count, in a table with rows of several kinds.
+    kind: Option<String>,
     rows: Rows,
     notes: Notes,
     /// The first row, where it is no header.
     first: Option<(String, usize)>,
+}
+
+/// The first time of a table.
+#[derive(Clone, Copy, Debug)]
+enum Zero {
+    /// A number in its own unit, and the unit.
+    Number(f64, TimeUnit),
+    /// Nanoseconds since 1970.
+    Date(i128),
+    /// Nanoseconds since midnight, and the last time since then.
+    TimeOfDay(i128, i128),
 }
 
 /// The character between two cells.
@@ -81,6 +96,25 @@ fn number(cell: &str) -> Option<f64> {
     cell.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
+/// True of a line that cake-autorate writes before the names of the columns of its data.
+pub(super) fn is_before_data(line: &str) -> bool {
+    const KINDS: [&str; 12] = [
+        "SYSLOG",
+        "INFO",
+        "DEBUG",
+        "WARNING",
+        "ERROR",
+        "SHAPER",
+        "LOAD_HEADER",
+        "LOAD",
+        "REFLECTOR_HEADER",
+        "REFLECTOR",
+        "CPU_HEADER",
+        "CPU",
+    ];
+    line.split_once(';').is_some_and(|(kind, _)| KINDS.contains(&kind))
+}
+
 /// The header in a comment with so many cells: its names say the columns of a table. Any other
 /// comment is none.
 fn commented(comment: &str, cells: usize, options: &TraceOptions) -> Option<Header> {
@@ -110,7 +144,7 @@ impl<'a> Table<'a> {
         }
         let separator = Separator::of(line);
         let cells = separator.split(line);
-        let is_value = |cell: &&str| number(cell).is_some() || civil_nanos(cell).is_some();
+        let is_value = |cell: &&str| number(cell).is_some() || Civil::of(cell).is_some();
         let (header, first) = if cells.iter().any(is_value) {
             // A first line of times alone could still be text, which its own line then tells.
             let header = match commented(comment, cells.len(), options) {
@@ -128,12 +162,39 @@ impl<'a> Table<'a> {
                  each 10 ms",
             );
         }
-        if options.interval.is_some() && options.time_unit.is_some() {
-            return wrong("interval says the times, and time_unit their unit; leave out time_unit");
+        let units = [
+            ("time_unit", options.time_unit.is_some()),
+            ("time_format", options.time_format.is_some()),
+        ];
+        if let (true, Some((field, _))) =
+            (options.interval.is_some(), units.iter().find(|(_, is_there)| *is_there))
+        {
+            return wrong(format!("interval says the times; leave out {field}"));
+        }
+        if options.time_unit.is_some() && options.time_format.is_some() {
+            return wrong("a date has no unit; leave out time_unit or time_format");
+        }
+        if let Some(format) = options.time_format.as_ref().filter(|format| !is_format(format)) {
+            return wrong(format!(
+                "time_format: '{}' is no format of times; write one as %d.%m.%Y %H:%M:%S",
+                format.escape_debug()
+            ));
         }
         let notes = Notes { unused: header.unused.clone(), ..Notes::default() };
-        let rows = Rows::with(|role| header.column(role).is_some());
-        Ok(Self { options, separator, cells: cells.len(), header, zero: None, rows, notes, first })
+        let are_amounts = options.rate_unit == Some(RateUnit::BytesPerRow);
+        let rows = Rows::with(|role| header.column(role).is_some(), are_amounts);
+        let kind = cells[0].strip_suffix("_HEADER").map(str::to_owned);
+        Ok(Self {
+            options,
+            separator,
+            cells: cells.len(),
+            header,
+            zero: None,
+            kind,
+            rows,
+            notes,
+            first,
+        })
     }
 
     /// Reads the rows.
@@ -160,6 +221,10 @@ impl<'a> Table<'a> {
 
     fn row(&mut self, line: &str) -> Result<(), TraceFileError> {
         let cells = self.separator.split(line);
+        if self.kind.as_ref().is_some_and(|kind| cells[0] != kind) {
+            self.notes.other_rows += 1;
+            return Ok(());
+        }
         if cells.iter().skip(self.cells).any(|cell| !cell.is_empty()) {
             return wrong(format!(
                 "{} cells where the first line has {}; a comma inside of a number needs another separator between them",
@@ -204,39 +269,46 @@ impl<'a> Table<'a> {
     fn time(&mut self, cells: &[&str]) -> Result<u64, TraceFileError> {
         let Some(column) = self.header.column(Role::Time) else { return Ok(0) };
         let cell = *cells.get(column.index).unwrap_or(&"");
-        let (value, is_civil) = match number(cell) {
-            Some(value) => (value, false),
-            None => match civil_nanos(cell) {
-                // To the microsecond, as a number since 1970 is.
-                Some(nanos) => ((nanos / 1000) as f64, true),
-                None => {
-                    return wrong(format!(
-                        "\"{}\" is no time; write seconds, as 1.5, or name the column of times: columns = {{ time = \
-                         \"…\", … }}",
-                        printable(cell)
-                    ));
+        let said = column.scale;
+        let said = TimeUnit::ALL.into_iter().find(|unit| Some(unit.nanos()) == said);
+        let format = self.options.time_format.as_deref();
+        let since = match number(cell).filter(|_| format.is_none()) {
+            Some(value) => {
+                let first = Zero::Number(value, said.unwrap_or(TimeUnit::of_epoch(value)));
+                let Zero::Number(zero, unit) = *self.zero.get_or_insert(first) else {
+                    return wrong(format!("{value} is a number, and the times above are none"));
+                };
+                let since = (value - zero) * unit.nanos();
+                // Numbers since 1970 have no digits left for nanoseconds.
+                let exact = if zero.abs() >= 1e8 { (since / 1e3).round() * 1e3 } else { since };
+                exact.round() as i128
+            }
+            None => {
+                let civil = format.map_or_else(|| Civil::of(cell), |f| Civil::by(cell, f));
+                let first = match civil {
+                    Some(Civil::Since1970(at)) => Zero::Date(at),
+                    Some(Civil::OfDay(at)) => Zero::TimeOfDay(at, at),
+                    None => return wrong(no_time(cell, format)),
+                };
+                match (self.zero.get_or_insert(first), first) {
+                    (Zero::Date(zero), Zero::Date(at)) => at - *zero,
+                    (Zero::TimeOfDay(zero, last), Zero::TimeOfDay(at, _)) => {
+                        // Behind midnight it is the next day.
+                        let same_day = at + last.div_euclid(DAY) * DAY;
+                        *last = if same_day + DAY / 2 < *last { same_day + DAY } else { same_day };
+                        *last - *zero
+                    }
+                    _ => return wrong("its time is written in another way than those above"),
                 }
-            },
+            }
         };
-        let (zero, scale) = *self.zero.get_or_insert_with(|| {
-            let epoch = || TimeUnit::of_epoch(value).nanos();
-            let scale = match (is_civil, self.options.time_unit, column.scale) {
-                (true, ..) => 1e3,
-                (false, Some(unit), _) => unit.nanos(),
-                (false, None, said) => said.unwrap_or_else(epoch),
-            };
-            (value, scale)
-        });
-        let since = (value - zero) * scale;
-        if since < 0.0 {
+        if since < 0 {
             return wrong("its time is before that of the first row; put the rows in order");
         }
-        if since >= 9.2e18 {
+        if since >= 9_200_000_000_000_000_000 {
             return wrong("its time is more than 292 years after the first row");
         }
-        // Numbers since 1970 have no digits left for nanoseconds.
-        let exact = if zero.abs() >= 1e8 { (since / 1e3).round() * 1e3 } else { since.round() };
-        Ok(exact as u64)
+        Ok(since as u64)
     }
 
     fn finish(mut self) -> Result<Trace, TraceFileError> {
@@ -257,6 +329,19 @@ impl<'a> Table<'a> {
         self.notes.rows = times.len();
         self.notes.length =
             Duration::from_nanos(times.last().copied().unwrap_or(0).saturating_add(median));
+        if self.options.rate_unit == Some(RateUnit::BytesPerRow) {
+            self.rows.divide_by_times(median)?;
+        }
+        // What a program always writes, and had no values for.
+        if self.options.columns.is_empty() {
+            for role in self.rows.drop_empty() {
+                let (empty, read) = std::mem::take(&mut self.header.columns)
+                    .into_iter()
+                    .partition(|column| column.role == role);
+                self.header.columns = read;
+                self.notes.unused.extend(Vec::into_iter(empty).map(|column: Column| column.name));
+            }
+        }
         self.notes.columns = self.header.columns.iter().map(|c| self.described(c)).collect();
         let name = |role: Role| self.header.column(role).map(|column| column.name.clone());
         self.notes.rate_columns =
@@ -267,10 +352,12 @@ impl<'a> Table<'a> {
     /// A column's name, meaning and unit.
     fn described(&self, column: &Column) -> String {
         let unit = match (column.role, self.zero) {
-            (Role::Time, Some((_, scale))) => {
-                let units =
-                    [TimeUnit::Seconds, TimeUnit::Millis, TimeUnit::Micros, TimeUnit::Nanos];
-                units.into_iter().find(|u| u.nanos() == scale).map_or("", TimeUnit::name)
+            (Role::Time, Some(Zero::Number(_, unit))) => unit.name(),
+            (Role::Time, Some(Zero::Date(_))) => "date",
+            (Role::Time, Some(Zero::TimeOfDay(..))) => "time of day",
+            (Role::Delay, _) => {
+                let name = printable(&column.name);
+                return format!("{name} (delay, {} in each direction)", column.unit);
             }
             _ => column.unit,
         };
@@ -292,91 +379,32 @@ fn value(column: &Column, cell: &str) -> Result<f64, TraceFileError> {
             "a {name} of {value} is below 0; leave the cell empty where there is none"
         ));
     }
-    let scaled = value * column.scale.unwrap_or(1.0);
-    match column.role {
-        Role::Loss if scaled > 1.0 => wrong(format!(
-            "a loss of {value} is more than 1, which is everything; if these are percent, call the column loss_percent"
-        )),
-        Role::Rate if scaled > 1e15 => {
-            wrong(format!("a rate of {value:e} {} is too fast", column.unit))
-        }
-        Role::Rtt if scaled > 60e9 => {
-            wrong(format!("an RTT of {value} {} is more than a minute", column.unit))
-        }
-        _ => Ok(scaled),
-    }
+    plausible(column, value)
 }
 
-/// Nanoseconds since 1970 of a date and time as ISO 8601 has it, without which a row's time is a
-/// number: `2024-05-01T12:00:00.250Z`, also with a space in the middle. An offset from UTC, as
-/// `+02:00`, `+0200` or `+02`, is taken away: it may change within a file. Without one it is UTC.
-fn civil_nanos(cell: &str) -> Option<i128> {
-    let (date, time) = cell.split_once(['T', ' '])?;
-    let mut date = date.splitn(3, '-').map(|part| part.parse::<i64>().ok());
-    let (year, month, day) = (date.next()??, date.next()??, date.next()??);
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || !(1000..=9999).contains(&year) {
-        return None;
+/// A cell that is no time, and what to write.
+fn no_time(cell: &str, format: Option<&str>) -> String {
+    let shown = printable(cell);
+    if let Some(format) = format {
+        return format!("\"{shown}\" is not as time_format = \"{}\" says", format.escape_debug());
     }
-    let end = time.find(['Z', '+', '-']).unwrap_or(time.len());
-    let offset = offset_minutes(time[end..].trim_end())?;
-    let mut parts = time[..end].splitn(3, ':');
-    let (hour, minute) = (parts.next()?.parse::<i64>().ok()?, parts.next()?.parse::<i64>().ok()?);
-    let second = parts.next().map_or(Some(0.0), number)?;
-    if !(0..24).contains(&hour) || !(0..60).contains(&minute) || !(0.0..61.0).contains(&second) {
-        return None;
+    match formats_of(cell).as_slice() {
+        [] => format!(
+            "\"{shown}\" is no time; write seconds, as 1.5, name the column of times, columns = {{ time = \"…\", … }}, \
+             or say how they are written, time_format = \"%d.%m.%Y %H:%M:%S\""
+        ),
+        fit => format!(
+            "\"{shown}\" may be one of several times; write how it is meant: --time-format '{}', in a table \
+             time_format = \"{}\"",
+            fit.join("' or '"),
+            fit[0]
+        ),
     }
-    // Days since 1970 of the Gregorian calendar, with years that begin in March.
-    let year = if month <= 2 { year - 1 } else { year };
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + day_of_year - 719_468;
-    let seconds = i128::from(days * 86_400 + hour * 3_600 + (minute - offset) * 60);
-    Some(seconds * 1_000_000_000 + (second * 1e9).round() as i128)
-}
-
-/// Minutes east of UTC.
-fn offset_minutes(text: &str) -> Option<i64> {
-    let (sign, digits) = match text.as_bytes() {
-        [] | [b'Z'] => return Some(0),
-        [b'+', ..] => (1, &text[1..]),
-        [b'-', ..] => (-1, &text[1..]),
-        _ => return None,
-    };
-    let digits = digits.replacen(':', "", 1);
-    if !matches!(digits.len(), 2 | 4) || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let hours = digits[..2].parse::<i64>().ok()?;
-    let minutes = if digits.len() == 4 { digits[2..].parse::<i64>().ok()? } else { 0 };
-    (hours < 24 && minutes < 60).then_some(sign * (60 * hours + minutes))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_date_is_counted_from_1970() {
-        let s = |cell: &str| civil_nanos(cell).map(|ns| ns as f64 / 1e9);
-        assert_eq!(s("1970-01-01T00:00:00Z"), Some(0.0));
-        assert_eq!(s("2024-02-29 23:59:59.5"), Some(1_709_251_199.5));
-        for (east, hours) in [("+01:00", -1.0), ("-0530", 5.5), ("+02", -2.0), ("Z ", 0.0)] {
-            let shifted = Some(1_709_251_200.0 + 3_600.0 * hours);
-            assert_eq!(s(&format!("2024-03-01T00:00:00{east}")), shifted, "{east}");
-        }
-        for not in [
-            "",
-            "12:00",
-            "2024-13-01T00:00:00",
-            "2024-01-01",
-            "1-2-3 4:5",
-            "a b",
-            "2024-03-01T00:00:00+1",
-            "2024-03-01T00:00:00+25:00",
-            "2024-03-01T00:00:00Zulu",
-        ] {
-            assert_eq!(s(not), None, "{not}");
-        }
-    }
 
     #[test]
     fn cells_are_between_separators_without_their_quotes() {

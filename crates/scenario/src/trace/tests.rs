@@ -6,19 +6,22 @@ use fullpipe_cc::Rate;
 
 use super::*;
 
-fn read(file: impl Into<Vec<u8>>, options: &TraceOptions) -> Result<Trace, TraceFileError> {
+pub(super) fn read(
+    file: impl Into<Vec<u8>>,
+    options: &TraceOptions,
+) -> Result<Trace, TraceFileError> {
     let (mut lines, compression) = Lines::of(Cursor::new(file.into()))?;
     let mut trace = Trace::read(&mut lines, options)?;
     trace.notes.compression = compression;
     Ok(trace)
 }
 
-fn plain(file: impl Into<Vec<u8>>) -> Trace {
+pub(super) fn plain(file: impl Into<Vec<u8>>) -> Trace {
     read(file, &TraceOptions::default()).expect("a trace")
 }
 
 /// Milliseconds and kbit/s of the rate, and its period.
-fn rate(trace: &Trace) -> (Vec<(u64, u64)>, Option<u64>) {
+pub(super) fn rate(trace: &Trace) -> (Vec<(u64, u64)>, Option<u64>) {
     let Some(RateConfig::Series(series)) = &trace.rate else { panic!("no series of rates") };
     let step =
         |(at, rate): &(Duration, Rate)| (at.as_nanos() / 1_000_000, rate.as_bits_per_sec() / 1_000);
@@ -170,7 +173,7 @@ fn options_say_what_the_file_does_not() {
         time: time.map(str::to_owned),
         rate: rate.map(str::to_owned),
         rtt: rtt.map(str::to_owned),
-        loss: None,
+        ..Columns::default()
     };
     let interval = Some(Duration::from_millis(10));
     let options = TraceOptions { interval, ..TraceOptions::default() };

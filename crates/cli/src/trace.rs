@@ -14,9 +14,11 @@ use crate::trace_args::ReadingArgs;
 
 /// Show what is understood of a trace file, or convert it
 ///
-/// A trace is a file in Mahimahi's format (a time in milliseconds a line), or a table with a rate,
-/// a round-trip time or a loss over time: CSV, or columns between tabs, semicolons or spaces; as
-/// text, gzip or zstd. --trace and the field trace of a scenario file take the same files.
+/// A trace is a file in Mahimahi's format (a time in milliseconds a line), a table with a rate, a
+/// round-trip time, a one-way delay or a loss over time, which is CSV or columns between tabs,
+/// semicolons or spaces, or a log: JSON of iperf3, irtt, RIPE Atlas, ndt7, speedtest-cli, speedtest
+/// or flent, and the lines of ping -D or fping -D. It may be text, gzip or zstd. --trace and the
+/// field trace of a scenario file take the same files.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -40,6 +42,9 @@ Examples:
   fullpipe trace drive.csv.gz --to mahimahi > drive.trace
   fullpipe trace '{ file = \"irtt.csv\", interval = \"10ms\" }'
   fullpipe trace '{ file = \"x.csv\", columns = { time = \"ts\", rate = \"dl\" }, time_unit = \"ms\" }' --json
+  fullpipe trace drive.csv --rate-unit kbit/s --time-format '%m/%d/%Y %I:%M %p'
+  fullpipe trace rates.csv --delay-trace delays.csv
+  fullpipe trace iperf3.json
   fullpipe trace lte --to csv";
 
 /// A format to convert to.
@@ -99,7 +104,10 @@ fn in_words(name: &str, s: &Summary) -> String {
     let each = s.step_s.map_or(String::new(), |step| format!(", a row each {step} s"));
     let what = match s.format {
         "mahimahi" => format!("Mahimahi's format{packed}, {} packets", s.rows),
-        _ => format!("a table{packed} of {} rows{each}", s.rows),
+        _ => {
+            let log = s.program.map_or(String::new(), |program| format!("a log of {program}, "));
+            format!("{log}a table{packed} of {} rows{each}", s.rows)
+        }
     };
     let end = if s.repeats { "begins again" } else { "its last row holds for ever" };
     let _ = writeln!(out, "{name}: {what}, {} s long; {end}", s.duration_s);

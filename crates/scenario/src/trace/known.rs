@@ -59,7 +59,7 @@ impl Known {
     /// The table with such columns.
     pub(super) fn of(names: &[String]) -> Option<&'static Self> {
         let has = |wanted: &&str| names.iter().any(|name| same(name, wanted));
-        KNOWN.iter().find(|known| known.has.iter().all(|wanted| has(wanted)))
+        KNOWN.iter().find(|known| known.has.iter().all(has))
     }
 
     /// The places of the columns that are read.

@@ -10,6 +10,9 @@ use super::{TraceFileError, wrong};
 /// A longer line belongs to no table of numbers.
 const MAX_LINE: usize = 64 << 10;
 
+/// The most bytes of JSON, which is read as a whole.
+const MAX_JSON: u64 = 64 << 20;
+
 /// First bytes of files that are something else, and what to do with those.
 const OTHERS: [(&[u8], &str); 8] = [
     (&[0xFF, 0xFE], "it is UTF-16 text; save it as UTF-8"),
@@ -52,6 +55,34 @@ impl Lines {
             return wrong(*why);
         }
         Ok((Self { from, after_cr: false, raw: Vec::new(), number: 0 }, compression))
+    }
+
+    /// The whole content of a file in JSON, of which no line was read; nothing of another one.
+    pub(super) fn json(&mut self) -> Result<Option<Vec<u8>>, TraceFileError> {
+        let cannot = |e: io::Error| TraceFileError(format!("it cannot be read: {e}"));
+        let start = self.from.fill_buf().map_err(cannot)?;
+        let mark: &[u8] = b"\xEF\xBB\xBF";
+        let before = if start.starts_with(mark) { mark.len() } else { 0 };
+        let mut bytes = start[before..].iter().filter(|byte| !byte.is_ascii_whitespace());
+        // ping -D begins its lines with a time in brackets.
+        let is_json = match bytes.next() {
+            Some(b'{') => true,
+            Some(b'[') => bytes.next() == Some(&b'{'),
+            _ => false,
+        };
+        if !is_json {
+            return Ok(None);
+        }
+        self.from.consume(before);
+        let mut text = Vec::new();
+        self.from.by_ref().take(MAX_JSON + 1).read_to_end(&mut text).map_err(cannot)?;
+        if text.len() as u64 > MAX_JSON {
+            return wrong(format!(
+                "more than {} MB of JSON; make a table of it, as with jq and its @csv",
+                MAX_JSON >> 20
+            ));
+        }
+        Ok(Some(text))
     }
 
     /// The number of the last line, from 1.

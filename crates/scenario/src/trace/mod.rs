@@ -1,5 +1,5 @@
-//! Trace files as people have them: Mahimahi's times, and tables with a rate, a round-trip time or
-//! a loss over time.
+//! Trace files as people have them: Mahimahi's times, tables with a rate, a round-trip time or a
+//! loss over time, and logs of programs that measure, which become such tables.
 //!
 //! A table is CSV, or columns between tabs, semicolons or spaces. Its header names the columns and
 //! their units; without one they are time, rate, round-trip time and loss in this order, as the
@@ -11,12 +11,15 @@ mod dates;
 mod header;
 mod known;
 mod lines;
+mod logs;
 mod packed;
+mod pings;
 mod series;
 mod summary;
 mod table;
 mod units;
 
+use std::io::Cursor;
 use std::path::Path;
 
 use fullpipe_cc::Duration;
@@ -27,6 +30,7 @@ pub use summary::{Gaps, Spread, Summary};
 pub use units::{RateUnit, TimeUnit};
 
 use lines::Lines;
+use logs::AsTable;
 use table::Table;
 
 /// The most opportunities of a trace in Mahimahi's format: an hour of 200 Mbit/s has 60 million.
@@ -138,6 +142,8 @@ pub struct Notes {
     pub compression: Option<Compression>,
     /// True for Mahimahi's format, false for a table.
     pub is_mahimahi: bool,
+    /// The program whose log it is, for a log that was made a table.
+    pub program: Option<&'static str>,
     /// Rows with values, or opportunities of a trace in Mahimahi's format.
     pub rows: usize,
     /// The columns that are read, each with its meaning: `mbps (rate, Mbit/s)`.
@@ -212,6 +218,9 @@ impl Trace {
     }
 
     fn read(lines: &mut Lines, options: &TraceOptions) -> Result<Self, TraceFileError> {
+        if let Some(json) = lines.json()? {
+            return Self::of_log(logs::table(&json, options)?);
+        }
         let mut line = String::new();
         // The last comment before the rows: it may name the columns.
         let mut comment = String::new();
@@ -225,6 +234,9 @@ impl Trace {
                 text.trim_start_matches('#').trim().clone_into(&mut comment);
                 continue;
             }
+            if pings::is_first(text) {
+                return Self::of_log(pings::table(lines, &mut line, options)?);
+            }
             let is_one_number = text.bytes().all(|byte| byte.is_ascii_digit());
             let is_table = options.interval.is_some() || options.delays_alone;
             if is_one_number && options.columns.is_empty() && !is_table {
@@ -233,6 +245,17 @@ impl Trace {
             return Table::begin(text, lines.number(), &comment, options)?.read(lines, &mut line);
         }
         wrong("the trace is empty; write a time a line, or rows of time and rate")
+    }
+}
+
+impl Trace {
+    fn of_log(log: AsTable) -> Result<Self, TraceFileError> {
+        let AsTable { program, text, options } = log;
+        let (mut lines, _) = Lines::of(Cursor::new(text))?;
+        let trace = Self::read(&mut lines, &options);
+        let mut trace = trace.map_err(|e| TraceFileError(format!("{program} as a table: {e}")))?;
+        trace.notes.program = Some(program);
+        Ok(trace)
     }
 }
 
@@ -269,6 +292,8 @@ fn mahimahi(
 
 #[cfg(test)]
 mod delay_tests;
+#[cfg(test)]
+mod log_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

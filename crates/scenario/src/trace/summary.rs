@@ -69,6 +69,8 @@ impl Spread {
 pub struct Summary {
     /// `mahimahi` or `table`.
     pub format: &'static str,
+    /// The program whose log it is, for a log that was made a table.
+    pub program: Option<&'static str>,
     /// Compression of the file, if it has one.
     pub compression: Option<&'static str>,
     /// Rows, or opportunities of 1500 bytes in Mahimahi's format.
@@ -177,6 +179,7 @@ impl Trace {
         };
         Summary {
             format: if notes.is_mahimahi { "mahimahi" } else { "table" },
+            program: notes.program,
             compression: notes.compression.map(super::Compression::name),
             rows: notes.rows,
             columns: notes.columns.clone(),

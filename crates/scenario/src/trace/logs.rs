@@ -1,0 +1,329 @@
+//! Logs in JSON of programs that measure, as tables.
+
+use std::fmt::Write as _;
+
+use serde_json::{Deserializer, Value};
+
+use super::{TraceFileError, TraceOptions, units::RateUnit, wrong};
+
+/// A table made of a log: the program, and its text as CSV.
+pub(super) struct AsTable {
+    pub(super) program: &'static str,
+    pub(super) text: String,
+    pub(super) options: TraceOptions,
+}
+
+/// The place of a value in a row, as a JSON pointer.
+type Place = &'static str;
+
+/// A column of rates in a log.
+#[derive(Clone, Copy)]
+enum Rates {
+    BitsPerSecond(Place),
+    BytesPerSecond(Place),
+    /// Bytes since the beginning.
+    Total(Place),
+}
+
+/// A column of losses in a log.
+#[derive(Clone, Copy)]
+enum Losses {
+    None,
+    Percent(Place),
+    /// `"false"`, or a text that says which way.
+    Lost(Place),
+    /// Packets that arrived, of how many.
+    Arrived(Place, Place),
+}
+
+/// A log: how it is known, and where its rows and values are.
+struct Log {
+    program: &'static str,
+    /// Values that the first document has.
+    has: &'static [Place],
+    /// The list of rows in a document, each of which is one itself if there is none.
+    rows: Place,
+    /// Rows that count: those with these texts, numbers or truths.
+    only: &'static [(Place, &'static str)],
+    /// The time, and its column's name.
+    time: (Place, &'static str),
+    rate: Option<Rates>,
+    /// The round-trip time, and its column's name.
+    rtt: Option<(Place, &'static str)>,
+    loss: Losses,
+    /// A value that all rows share, so that they are of one path.
+    same: Option<Place>,
+}
+
+const LOGS: [Log; 8] = [
+    Log {
+        program: "iperf3 -J",
+        has: &["/start/version", "/intervals"],
+        rows: "/intervals",
+        only: &[("/sum/omitted", "false")],
+        time: ("/sum/start", "time_s"),
+        rate: Some(Rates::BitsPerSecond("/sum/bits_per_second")),
+        rtt: Some(("/streams/0/rtt", "rtt_us")),
+        loss: Losses::Percent("/sum/lost_percent"),
+        same: None,
+    },
+    Log {
+        program: "iperf3 --json-stream",
+        has: &["/event", "/data"],
+        rows: "",
+        only: &[("/event", "interval"), ("/data/sum/omitted", "false")],
+        time: ("/data/sum/start", "time_s"),
+        rate: Some(Rates::BitsPerSecond("/data/sum/bits_per_second")),
+        rtt: Some(("/data/streams/0/rtt", "rtt_us")),
+        loss: Losses::Percent("/data/sum/lost_percent"),
+        same: None,
+    },
+    Log {
+        program: "irtt",
+        has: &["/version/irtt", "/round_trips"],
+        rows: "/round_trips",
+        only: &[],
+        time: ("/timestamps/client/send/monotonic", "time_ns"),
+        rate: None,
+        rtt: Some(("/delay/rtt", "rtt_ns")),
+        loss: Losses::Lost("/lost"),
+        same: None,
+    },
+    Log {
+        program: "RIPE Atlas ping",
+        has: &["/prb_id", "/sent", "/rcvd", "/timestamp"],
+        rows: "",
+        only: &[],
+        time: ("/timestamp", "time_s"),
+        rate: None,
+        rtt: Some(("/avg", "rtt_ms")),
+        loss: Losses::Arrived("/rcvd", "/sent"),
+        same: Some("/prb_id"),
+    },
+    Log {
+        program: "ndt7-client -format json",
+        has: &["/Key", "/Value"],
+        rows: "",
+        only: &[("/Key", "measurement"), ("/Value/Test", "download"), ("/Value/Origin", "client")],
+        time: ("/Value/AppInfo/ElapsedTime", "time_us"),
+        rate: Some(Rates::Total("/Value/AppInfo/NumBytes")),
+        rtt: None,
+        loss: Losses::None,
+        same: None,
+    },
+    Log {
+        program: "ndt7",
+        has: &["/Download/ServerMeasurements"],
+        rows: "/Download/ServerMeasurements",
+        only: &[],
+        time: ("/TCPInfo/ElapsedTime", "time_us"),
+        rate: Some(Rates::Total("/TCPInfo/BytesAcked")),
+        rtt: Some(("/TCPInfo/RTT", "rtt_us")),
+        loss: Losses::None,
+        same: None,
+    },
+    Log {
+        program: "speedtest -f json",
+        has: &["/timestamp", "/ping/latency", "/download/bandwidth"],
+        rows: "",
+        only: &[],
+        time: ("/timestamp", "time"),
+        rate: Some(Rates::BytesPerSecond("/download/bandwidth")),
+        rtt: Some(("/ping/latency", "rtt_ms")),
+        loss: Losses::Percent("/packetLoss"),
+        same: None,
+    },
+    Log {
+        program: "speedtest-cli --json",
+        has: &["/timestamp", "/ping", "/download", "/server"],
+        rows: "",
+        only: &[],
+        time: ("/timestamp", "time"),
+        rate: Some(Rates::BitsPerSecond("/download")),
+        rtt: Some(("/ping", "rtt_ms")),
+        loss: Losses::None,
+        same: None,
+    },
+];
+
+/// Series of flent's that are taken: the first one that is there. Its rates are in Mbit/s.
+const FLENT_RATES: [&str; 5] =
+    ["TCP download sum", "TCP download", "TCP upload sum", "TCP upload", "TCP totals"];
+const FLENT_RTTS: [&str; 2] = ["Ping (ms) ICMP", "Ping (ms) avg"];
+
+/// A log in JSON as a table.
+pub(super) fn table(text: &[u8], options: &TraceOptions) -> Result<AsTable, TraceFileError> {
+    let documents: Result<Vec<Value>, _> = Deserializer::from_slice(text).into_iter().collect();
+    let documents = match documents {
+        Ok(documents) => documents,
+        Err(e) => return wrong(format!("it begins as JSON and is none: {e}; write a whole log")),
+    };
+    // A list of documents is as good as one behind the other.
+    let documents: Vec<Value> = documents
+        .into_iter()
+        .flat_map(|document| match document {
+            Value::Array(all) => all,
+            one => vec![one],
+        })
+        .collect();
+    let has = |place: &&str| documents.first().is_some_and(|first| first.pointer(place).is_some());
+    if ["/x_values", "/results"].iter().all(has) {
+        return flent(&documents[0], options);
+    }
+    let Some(log) = LOGS.iter().find(|log| log.has.iter().all(has)) else {
+        let known: Vec<&str> = LOGS.iter().map(|log| log.program).collect();
+        return wrong(format!(
+            "it is JSON of no program that is known here ({}, flent); make a table of it, as with jq -r \
+             '[\"time_s\",\"mbps\"], (.[] | [.time, .rate]) | @csv'",
+            known.join(", ")
+        ));
+    };
+    let mut rows: Vec<&Value> = Vec::new();
+    for document in &documents {
+        match log.rows {
+            "" => rows.push(document),
+            place => {
+                rows.extend(document.pointer(place).and_then(Value::as_array).into_iter().flatten())
+            }
+        }
+    }
+    log.table(&rows, options)
+}
+
+/// A value as the text of a cell; nothing for one that is not there.
+fn cell(row: &Value, place: &str) -> String {
+    match row.pointer(place) {
+        Some(Value::String(text)) if !text.contains(['"', '\n', '\r', ',']) => text.clone(),
+        Some(Value::Number(number)) => number.to_string(),
+        Some(Value::Bool(truth)) => truth.to_string(),
+        _ => String::new(),
+    }
+}
+
+impl Log {
+    fn table(&self, rows: &[&Value], options: &TraceOptions) -> Result<AsTable, TraceFileError> {
+        let program = self.program;
+        let counts = |row: &&&Value| {
+            let is = |(place, text): &(&str, &str)| {
+                row.pointer(place).is_none() || cell(row, place) == *text
+            };
+            self.only.iter().all(is) && row.pointer(self.time.0).is_some()
+        };
+        let mut rows: Vec<&Value> = rows.iter().filter(counts).copied().collect();
+        let Some(first) = rows.first() else {
+            return wrong(format!("it is of {program}, and has no rows with times and values"));
+        };
+        if let Some(place) = self.same {
+            let (own, name) = (cell(first, place), &place[1..]);
+            if rows.iter().any(|row| cell(row, place) != own) {
+                return wrong(format!(
+                    "it is of {program}, and its rows differ in {name}, so that they are not of one path; keep one: \
+                     jq '[.[] | select(.{name} == {own})]'"
+                ));
+            }
+            // Results come in the order in which they were collected.
+            rows.sort_by_key(|row| row.pointer(self.time.0).and_then(Value::as_u64));
+        }
+        let mut names = vec![self.time.1];
+        names.extend(self.rate.map(|rate| match rate {
+            Rates::BitsPerSecond(_) => "bits_per_second",
+            Rates::BytesPerSecond(_) => "bytes_per_second",
+            Rates::Total(_) => "bytes",
+        }));
+        names.extend(self.rtt.map(|(_, name)| name));
+        names.extend(match self.loss {
+            Losses::None => None,
+            Losses::Percent(_) => Some("loss_percent"),
+            Losses::Lost(_) | Losses::Arrived(..) => Some("loss"),
+        });
+        let mut text = names.join(",");
+        let (mut total, mut options): (Option<f64>, _) = (None, options.clone());
+        for row in rows {
+            let _ = write!(text, "\n{}", cell(row, self.time.0));
+            if let Some(rate) = self.rate {
+                let _ = match rate {
+                    Rates::BitsPerSecond(place) | Rates::BytesPerSecond(place) => {
+                        write!(text, ",{}", cell(row, place))
+                    }
+                    Rates::Total(place) => {
+                        let now = row.pointer(place).and_then(Value::as_f64);
+                        let since = now.zip(total).map(|(now, before)| (now - before).to_string());
+                        total = now.or(total);
+                        options.rate_unit.get_or_insert(RateUnit::BytesPerRow);
+                        write!(text, ",{}", since.unwrap_or_default())
+                    }
+                };
+            }
+            let loss = self.loss(row);
+            if let Some((place, _)) = self.rtt {
+                // What never came back has no round-trip time; some programs write -1.
+                let rtt = cell(row, place);
+                let is_lost = matches!(self.loss, Losses::Lost(_)) && loss.as_deref() == Some("1");
+                let is_there = !rtt.starts_with('-') && !is_lost;
+                let _ = write!(text, ",{}", if is_there { rtt.as_str() } else { "" });
+            }
+            if let Some(loss) = loss {
+                let _ = write!(text, ",{loss}");
+            }
+        }
+        text.push('\n');
+        Ok(AsTable { program, text, options })
+    }
+
+    /// The cell of the loss, if the log has such a column.
+    fn loss(&self, row: &Value) -> Option<String> {
+        Some(match self.loss {
+            Losses::None => return None,
+            Losses::Percent(place) => cell(row, place),
+            Losses::Lost(place) => match cell(row, place).as_str() {
+                "" => String::new(),
+                "false" => "0".to_owned(),
+                _ => "1".to_owned(),
+            },
+            Losses::Arrived(arrived, sent) => {
+                let number = |place| row.pointer(place).and_then(Value::as_f64);
+                let share = number(arrived).zip(number(sent).filter(|sent| *sent > 0.0));
+                share.map_or(String::new(), |(arrived, sent)| {
+                    (1.0 - arrived / sent).max(0.0).to_string()
+                })
+            }
+        })
+    }
+}
+
+/// flent's series, which stand beside each other.
+fn flent(log: &Value, options: &TraceOptions) -> Result<AsTable, TraceFileError> {
+    let times = log["x_values"].as_array().map_or(&[][..], Vec::as_slice);
+    let all: Vec<&str> = log["results"]
+        .as_object()
+        .map(|all| all.keys().map(String::as_str).collect())
+        .unwrap_or_default();
+    let first = |wanted: &[&'static str]| wanted.iter().find(|name| all.contains(name)).copied();
+    let chosen = [first(&FLENT_RATES), first(&FLENT_RTTS)];
+    // Those that the options name are among all of them.
+    let names: Vec<&str> = match options.columns == super::Columns::default() {
+        true => chosen.into_iter().flatten().collect(),
+        false => all.clone(),
+    };
+    if names.is_empty() {
+        let list: Vec<String> =
+            all.iter().map(|name| format!("'{}'", name.escape_debug())).collect();
+        return wrong(format!(
+            "it is of flent, and of its series none is known as a rate or an RTT: {}; write columns = {{ time = \
+             \"time_s\", rate = \"…\" }}",
+            list.join(", ")
+        ));
+    }
+    let mut text = "time_s".to_owned();
+    for name in &names {
+        let _ = write!(text, ",\"{}\"", name.replace(['"', '\n', '\r'], " "));
+    }
+    for (i, time) in times.iter().enumerate() {
+        let _ = write!(text, "\n{time}");
+        for name in &names {
+            let _ = write!(text, ",{}", log["results"][name][i]);
+        }
+    }
+    text.push('\n');
+    Ok(AsTable { program: "flent", text, options: options.clone() })
+}

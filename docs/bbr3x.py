@@ -59,7 +59,7 @@ def effects():
 
 
 LIMITS = (
-    "one-flow", "one-flow-loss", "random-loss", "jitter-and-loss", "fairness", "beside-cubic", "beside-bbr1", "two-way",
+    "one-flow", "one-flow-loss", "random-loss", "jitter-and-loss", "fairness", "beside-cubic", "beside-bbr1", "two-way", "marks",
     "shallow", "short-flow", "long-rtt", "steps", "rtt-step",
 )
 

@@ -188,8 +188,8 @@ fn probe_ended(c: &StateChange<'_>, before: &BbrSnapshot, after: &BbrSnapshot) -
     format!("{plateau}: the bandwidth is still {}", mbit(after.max_bw.as_bits_per_sec()))
 }
 
-/// True if the RTT is beyond what a flow alone makes it with 1.25 BDP: 1.5 times min_rtt, the
-/// threshold of bbr3x.
+/// True if the RTT is beyond what a flow alone makes it with 1.25 BDP: 1.5 times min_rtt, which is
+/// the threshold of bbr3x on a path whose base RTT is min_rtt.
 fn is_behind_others(c: &StateChange<'_>, after: &BbrSnapshot) -> bool {
     let rtts = c.after.latest_rtt.zip(after.min_rtt);
     rtts.is_some_and(|(rtt, least)| 2 * rtt.as_nanos() > 3 * least.as_nanos())

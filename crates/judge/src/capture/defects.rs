@@ -155,7 +155,7 @@ impl Facts<'_> {
         if known {
             return [self.deaf_to_classic(), self.slow_return()].into_iter().flatten().collect();
         }
-        if self.may_be_held_by_marks() {
+        if self.may_be_held_by_marks() || self.may_be_receivers_window() {
             return self.slow_return().into_iter().collect();
         }
         let stuck = self.stuck().or_else(|| self.first_rate()).or_else(|| self.capped(looks.kind));

@@ -25,6 +25,10 @@ const PACED_DOUBLING: f64 = 1.1;
 /// Round trips with a loss over packets from which on losses are no rare event.
 const OFTEN: f64 = 0.002;
 
+/// The reason why one volume in flight, or one rate without a queue, tells nothing.
+const MAY_BE_RECEIVERS: &str = "one volume is in flight all the time, which may be the sender's window or the receiver's: the \
+                                capture does not show how large that is; capture from the handshake on, 96 bytes of each packet";
+
 impl Facts<'_> {
     pub(super) fn kind(&mut self) -> Kind {
         let f = self.figures;
@@ -65,6 +69,10 @@ impl Facts<'_> {
         }
         if self.is_one_window() && !self.is_timed() {
             let packets = self.packets;
+            if self.may_be_receivers_window() {
+                self.cannot("kind of algorithm", MAY_BE_RECEIVERS.to_owned());
+                return Kind::Unknown;
+            }
             self.because(format!("{packets:.0} packets are in flight in each second"));
             return Kind::FixedWindow { packets };
         }
@@ -125,6 +133,13 @@ impl Facts<'_> {
         self.figures.ack_clocked_share.is_some_and(|share| share <= TIMED)
     }
 
+    /// True if the capture does not show how large the receiver's window is, and nothing but
+    /// acknowledgements sets the pace: then that window may be the limit.
+    pub(super) fn may_be_receivers_window(&self) -> bool {
+        let is_hidden = self.figures.window_limited_share.is_none();
+        is_hidden && self.view.flow.protocol == "TCP" && !self.is_timed()
+    }
+
     /// BBR by its probes for bandwidth.
     fn by_probes(&mut self) -> Option<Kind> {
         let count = self.figures.probes_at_s.len();
@@ -146,6 +161,10 @@ impl Facts<'_> {
         let is_empty = self.stretch(0.95).is_some_and(|s| s < 1.15) && self.loss < 0.01;
         if !(self.is_flat && is_empty) {
             return None;
+        }
+        if self.may_be_receivers_window() {
+            self.cannot("kind of algorithm", MAY_BE_RECEIVERS.to_owned());
+            return Some(Kind::Unknown);
         }
         let mbps = self.sending_mbps();
         self.because(format!("it sends {mbps:.1} Mbit/s all the time, without a queue"));

@@ -139,6 +139,7 @@ impl Story {
         let f = &self.figures;
         let sends = match (self.sender, self.receiver) {
             (Some(a), Some(b)) => format!("{a} sends to {b}"),
+            _ if self.place == Place::Receiver => "the log's other end sends".to_owned(),
             _ => "the log's own end sends".to_owned(),
         };
         let _ = writeln!(

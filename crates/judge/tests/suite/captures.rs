@@ -196,6 +196,25 @@ fn a_window_of_the_receiver_is_not_congestion_control() {
     assert!(share > 0.8, "{}", story.text());
 }
 
+/// Without the handshake nothing says how large the receiver's window is: one volume in flight may
+/// be that window.
+#[test]
+fn without_the_handshake_a_window_may_be_the_receivers() {
+    let transfer = Transfer { receive_buffer: 64 << 10, ..Transfer::of(Algorithm::CUBIC, 6) };
+    let one = captured(&transfer, "clean");
+    let bytes = fs::read(&one.file).expect("bytes");
+    let behind = (0..3).fold(24, |at, _| {
+        let length: [u8; 4] = bytes[at + 8..at + 12].try_into().expect("four bytes");
+        at + 16 + u32::from_be_bytes(length) as usize
+    });
+    fs::write(&one.file, [&bytes[..24], &bytes[behind..]].concat()).expect("written");
+    let story = read(&one.file);
+    assert_eq!(story.verdict.looks.kind, Kind::Unknown, "{}", story.text());
+    let why = story.verdict.cannot_tell.iter().find(|u| u.what == "kind of algorithm");
+    assert!(why.expect("a reason").why.contains("or the receiver's"), "{}", story.text());
+    assert!(story.verdict.suspicions.is_empty(), "{}", story.text());
+}
+
 /// Random loss is no congestion to one of them, and is to the other.
 #[test]
 fn losses_are_counted_and_their_answer_tells_the_kind() {

@@ -230,6 +230,7 @@ fn a_log_tells_the_same_in_every_form() {
     assert_eq!(of_client.place, Place::Receiver);
     assert_eq!((of_client.figures.inflight_bytes, of_client.figures.resent_packets), (None, None));
     assert!(of_client.text().contains("the log is the receiver's"), "{}", of_client.text());
+    assert!(of_client.text().contains("the log's other end sends"), "{}", of_client.text());
     assert!((of_client.figures.peak_mbps - f.peak_mbps).abs() < 0.5, "{}", of_client.text());
 }
 

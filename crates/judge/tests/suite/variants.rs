@@ -32,6 +32,11 @@ impl Captured {
         self.bytes[15] == 1
     }
 
+    /// The same with another length on the wire.
+    fn with_length(&self, length: u32) -> Self {
+        Self { length: length.min(60_000), ..self.clone() }
+    }
+
     /// Later, on an interface, and with so many hops less.
     fn copied(&self, later_ns: u64, interface: u32, hops: u8) -> Self {
         let mut copy = self.clone();
@@ -96,7 +101,7 @@ fn written(
     }
     for packet in packets {
         let mut data = header(packet);
-        let original_len = data.len() as u32 + packet.length;
+        let original_len = (data.len() as u32).saturating_add(packet.length);
         data.extend_from_slice(&packet.bytes);
         data.truncate(snap);
         let block = EnhancedPacketBlock {
@@ -421,4 +426,59 @@ fn what_is_not_opened_is_named() {
     let tags = [ethernet(0x8100), [0, 1, 0x81, 0].repeat(40), vec![0, 1, 8, 0]].concat();
     let error = told(ETHERNET, some, usize::MAX, |_| tags.clone()).expect_err("no story");
     assert!(error.contains("12 packets of more than"), "{error}");
+}
+
+/// Headers that somebody changed: told or refused, and never a panic. `CAPTURE_ROUNDS` asks for
+/// more than a few of each kind.
+#[test]
+fn damaged_headers_are_told_or_refused() {
+    let rounds = std::env::var("CAPTURE_ROUNDS").map_or(8, |n| n.parse().expect("a number"));
+    let mut packets = packets(At::Sender, "loss 1 %", 1, true);
+    packets.truncate(120);
+    let kinds: Vec<(usize, &Variant)> = VARIANTS.iter().enumerate().collect();
+    crate::captures::each(&kinds, |(n, (name, link, header))| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("x.pcapng");
+        let mut state = *n as u64 + 1;
+        let mut draw = |below: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        let mut told = 0;
+        for _ in 0..rounds {
+            let mut damaged = packets.clone();
+            for _ in 0..1 + draw(20) {
+                let (at, byte) = (draw(damaged.len()), draw(256) as u8);
+                let packet = &mut damaged[at];
+                match draw(6) {
+                    0 => packet.at_ns = packet.at_ns.wrapping_add(1 << draw(62)),
+                    1 => packet.length = 1 << draw(32),
+                    2 => packet.bytes.truncate(draw(96)),
+                    _ => {
+                        let at = draw(packet.bytes.len().max(1));
+                        packet.bytes.get_mut(at).into_iter().for_each(|b| *b = byte);
+                    }
+                }
+            }
+            let (at, byte) = (draw(64), draw(256) as u8);
+            let is_whole = draw(2) == 0;
+            written(&file, *link, &damaged, 200, |packet| {
+                let mut header = header(&packets[0].with_length(packet.length));
+                if !is_whole {
+                    header.get_mut(at).into_iter().for_each(|b| *b = byte);
+                }
+                header
+            });
+            match Story::of_capture(&file, &Choice::Largest) {
+                Ok(story) => {
+                    assert!(!story.text().is_empty(), "{name}");
+                    told += 1;
+                }
+                Err(error) => assert_eq!(error.to_string().lines().count(), 1, "{name}: {error}"),
+            }
+        }
+        assert!(told * 4 >= rounds, "{name}: {told} of {rounds}");
+    });
 }

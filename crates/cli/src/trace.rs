@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _, stdout};
+use std::str::FromStr as _;
 
 use fullpipe_report::output::SCHEMA_VERSION;
 use fullpipe_report::output::table::number;
@@ -24,7 +25,7 @@ use crate::trace_args::ReadingArgs;
 pub(crate) struct Args {
     /// The file, lte or wifi, or the table of a scenario file that says how to read it, '{ file =
     /// "x.csv", interval = "10ms" }'
-    #[arg(id = "trace", value_name = "FILE")]
+    #[arg(id = "trace", value_name = "FILE", value_parser = TraceField::from_str)]
     file: TraceField,
     #[command(flatten)]
     reading: ReadingArgs,

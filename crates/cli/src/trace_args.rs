@@ -1,5 +1,7 @@
 //! Options of a trace: the file, and what it does not say of itself.
 
+use std::str::FromStr as _;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -25,7 +27,7 @@ pub(crate) struct ReadingArgs {
     #[arg(long, value_name = "FORMAT", requires = "trace")]
     time_format: Option<String>,
     /// A second file with one-way delays or round-trip times; --rtt-unit is of this one
-    #[arg(long, value_name = "FILE", requires = "trace")]
+    #[arg(long, value_name = "FILE", value_parser = TraceField::from_str, requires = "trace")]
     delay_trace: Option<TraceField>,
 }
 
@@ -67,7 +69,7 @@ struct Written {
     /// Rate over time, and round-trip time and loss if the file has them: Mahimahi's format or a
     /// table like CSV (fullpipe trace FILE shows what is understood), lte, wifi, or the table of a
     /// scenario file, '{ file = "x.csv", interval = "10ms" }'
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = TraceField::from_str)]
     trace: Option<TraceField>,
     #[command(flatten)]
     reading: ReadingArgs,

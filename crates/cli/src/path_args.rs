@@ -78,12 +78,17 @@ pub(crate) struct PathArgs {
 }
 
 /// The options above that a file has in their place.
-pub(crate) const PATH_OPTIONS: [&str; 15] = [
+pub(crate) const PATH_OPTIONS: [&str; 20] = [
     "rate",
     "rtt",
     "buffer",
     "loss",
     "trace",
+    "rate_unit",
+    "rtt_unit",
+    "time_unit",
+    "time_format",
+    "delay_trace",
     "queue",
     "loss_model",
     "policer",

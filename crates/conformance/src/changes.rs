@@ -73,7 +73,7 @@ pub fn changes(subject: Subject) -> &'static [Change] {
     }
 }
 
-static IN_BBR3X: [Change; 6] = [
+static IN_BBR3X: [Change; 9] = [
     amended(
         5,
         &[Amendment::ShortProbe],
@@ -94,6 +94,21 @@ static IN_BBR3X: [Change; 6] = [
         10,
         &[Amendment::ProbeRttOnDemand, Amendment::TimersInRoundTrips],
         "ProbeRTT waits for 20 s while samples show the shortest RTT, and 16 round trips where these take longer",
+    ),
+    amended(
+        11,
+        &[Amendment::SmallCruiseQueue],
+        "CRUISE without a queue is paced at the bandwidth, with no margin off",
+    ),
+    amended(
+        13,
+        &[Amendment::SmallCruiseQueue],
+        "the window of CRUISE is 1.02 BDP and eight packets, at most 1.25 BDP, and not 2",
+    ),
+    amended(
+        16,
+        &[Amendment::SmallCruiseQueue],
+        "max_bw is what CRUISE delivers behind its queue, so that the short-term bound is not needed",
     ),
     amended(
         19,

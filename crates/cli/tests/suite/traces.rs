@@ -192,6 +192,7 @@ fn options_say_what_a_file_does_not() {
         (&["trace", table, "--rate-unit", "bit/s"], &["--time-format '%m/%d/%Y %I:%M %p'"]),
         (&["trace", "named.csv", "--rate-unit", "bps"], &["--rate-unit", "kbit/s"]),
         (&["explain", "--rate-unit", "bit/s"], &["--trace"]),
+        (&["explain", "--scenario", "x.toml", "--rate-unit", "bit/s"], &["--rate-unit"]),
         (&["explain", "--trace", "lte", "--delay-trace", "none.csv"], &["delay_trace: No such"]),
     ];
     refused_with(dir.path(), rows);

@@ -45,10 +45,11 @@ fn a_file_of_rates_and_one_of_delays_are_one_trace() {
     let traces = crate::input::Traces::of(&dir);
     for (name, text) in [
         ("rates.csv", "time,mbps\n0,5\n1,6\n2,7\n3,8\n"),
-        ("mahimahi", "10\n20\n900\n2500\n"),
+        ("mahimahi", "10\n20\n900\n2500\n3500\n"),
         ("both.csv", "time,mbps,rtt\n0,5,40\n1,5,40\n"),
         ("delays.csv", "time,mbps,delay_ms\n0,9,20\n1.5,9,30\n"),
         ("bare", "0 20\n1.5 30\n"),
+        ("late.csv", "time,mbps\n0,0\n9,5\n"),
         ("column", "20\n30\n"),
     ] {
         std::fs::write(dir.join(name), text).expect("a file");
@@ -70,9 +71,18 @@ fn a_file_of_rates_and_one_of_delays_are_one_trace() {
     let mahimahi = get("{ file = \"mahimahi\", delay_trace = \"bare\" }").expect("a trace");
     assert_eq!((&mahimahi.rtt.is_some(), mahimahi.notes.length), (&true, ms(2500)));
     assert_eq!(mahimahi.rate, plain("10\n20\n900\n2500\n").rate);
+    // Rates that hold for ever do not end with the delays, and need one above 0 before that.
+    let once = get("{ file = \"rates.csv\", repeat = false, delay_trace = \"bare\" }");
+    let once = once.expect("a trace");
+    assert_eq!((rate(&once).0.len(), once.notes.length), (4, ms(4000)));
     for (text, says) in [
+        ("{ file = \"late.csv\", delay_trace = \"bare\" }", "before the end of the delays is 0"),
         ("{ file = \"both.csv\", delay_trace = \"bare\" }", "leave out delay_trace"),
         ("{ file = \"rates.csv\", delay_trace = \"column\" }", "delay_trace: one column"),
+        (
+            "{ file = \"rates.csv\", delay_trace = { file = \"rates.csv\", columns = { time = 1, rate = 2 } } }",
+            "delay_trace has no delays",
+        ),
         ("{ file = \"rates.csv\", delay_trace = \"rates.csv\" }", "delay_trace: no column"),
         ("{ file = \"rates.csv\", delay_trace = \"none\" }", "delay_trace: No such file"),
         (

@@ -205,6 +205,10 @@ fn the_lines_of_ping_and_fping_have_round_trip_times_and_losses() {
             "[1700000000.1] a : [0], 64 bytes, 1 ms\n[1700000000.2] b : [0], 64 bytes, 1 ms\n",
             "line 2: answers of two hosts, which are two paths; keep one: grep -F 'a :'",
         ),
+        (
+            "[1.0] 64 bytes from ::1: icmp_seq=1 time=1 ms\n[2.0] 64 bytes from ::1: icmp_seq=4000000000 time=1 ms\n",
+            "more than 10000000 rows",
+        ),
         ("PING example.net (192.0.2.7) 56(84) bytes of data.\n", "has no answer"),
     ] {
         let error = refused(file);

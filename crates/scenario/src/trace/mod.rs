@@ -187,22 +187,43 @@ impl Trace {
                 "it has round-trip times or delays itself; leave out delay_trace, or name its other columns",
             );
         }
-        let lengths = [self.notes.length, delays.notes.length].into_iter();
-        let length = lengths.filter(|length| *length > Duration::ZERO).min().unwrap_or_default();
-        self.rate = self.rate.map(|rate| match rate {
-            RateConfig::Series(series) => RateConfig::Series(series::cut(series, length)),
-            RateConfig::Trace(times) => {
-                RateConfig::Trace(times.iter().copied().filter(|at| *at <= length).collect())
+        let Some(rtts) = delays.rtt else {
+            return wrong(
+                "delay_trace has no delays; name their column, columns = { delay = \"…\" }",
+            );
+        };
+        self.notes.columns.extend(delays.notes.columns);
+        let lengths = [self.notes.length, delays.notes.length];
+        // Where the last rate holds for ever, nothing ends.
+        if matches!(&self.rate, Some(RateConfig::Series(rates)) if rates.period().is_none()) {
+            self.notes.length = lengths.into_iter().max().unwrap_or_default();
+            return Ok(Self { rtt: Some(rtts), ..self });
+        }
+        let ends = lengths.into_iter().filter(|length| *length > Duration::ZERO);
+        let mut length = ends.min().unwrap_or_default();
+        self.rate = match self.rate {
+            Some(RateConfig::Series(rates)) => {
+                let rates = series::cut(rates, length);
+                if rates.steps().iter().all(|(_, rate)| *rate == fullpipe_cc::Rate::ZERO) {
+                    return wrong("every rate before the end of the delays is 0");
+                }
+                Some(RateConfig::Series(rates))
+            }
+            Some(RateConfig::Trace(times)) => {
+                let times: Vec<Duration> =
+                    times.iter().copied().filter(|at| *at <= length).collect();
+                // Mahimahi's format ends with a packet.
+                match times.last() {
+                    Some(last) => length = *last,
+                    None => return wrong("the delays end before the first packet"),
+                }
+                Some(RateConfig::Trace(times.into()))
             }
             other => other,
-        });
-        if matches!(&self.rate, Some(RateConfig::Trace(times)) if times.is_empty()) {
-            return wrong("the delays end before the first packet");
-        }
-        self.rtt = delays.rtt.map(|rtts| series::cut(rtts, length));
+        };
+        self.rtt = Some(series::cut(rtts, length));
         self.loss = self.loss.map(|losses| series::cut(losses, length));
         self.notes.length = length;
-        self.notes.columns.extend(delays.notes.columns);
         Ok(self)
     }
 

@@ -51,6 +51,10 @@ impl<'a> Answer<'a> {
     }
 }
 
+fn too_many<T>() -> Result<T, TraceFileError> {
+    wrong(format!("more than {MAX_ROWS} rows; write a shorter one"))
+}
+
 /// True if a file with this first line is the output of ping or fping.
 pub(super) fn is_first(line: &str) -> bool {
     line.starts_with("PING ") || Answer::of(line).is_some()
@@ -89,10 +93,13 @@ pub(super) fn table(
             if let Some((before, highest)) = last {
                 // Between two answers what has no line was lost.
                 let missing = sequence.saturating_sub(highest + 1);
-                for i in 1..=missing.min(MAX_ROWS as u64) {
+                rows += usize::try_from(missing).unwrap_or(usize::MAX).min(MAX_ROWS + 1);
+                if rows > MAX_ROWS {
+                    return too_many();
+                }
+                for i in 1..=missing {
                     let part = i as f64 / (missing + 1) as f64;
                     let _ = writeln!(text, "{:.6},,1", before + (at - before) * part);
-                    rows += 1;
                 }
             }
             let lost = u8::from(answer.rtt.is_none());
@@ -106,7 +113,7 @@ pub(super) fn table(
             last = Some((at, highest));
         }
         if rows > MAX_ROWS {
-            return wrong(format!("more than {MAX_ROWS} rows; write a shorter one"));
+            return too_many();
         }
         if !lines.next(line)? {
             break;

@@ -362,7 +362,10 @@ fn a_file_that_somebody_changed_is_a_trace_or_one_line() {
     use rand_pcg::rand_core::{Rng, SeedableRng};
 
     let table = "time,mbps,rtt_ms,loss\n0,8,40,0.02\n0.5,0,60,0\n1,16,41,0\n";
-    let bases: [Vec<u8>; 6] = [
+    let bases: [Vec<u8>; 9] = [
+        "[{\"prb_id\":7,\"timestamp\":2,\"avg\":60,\"sent\":4,\"rcvd\":3}]".into(),
+        "{\"x_values\":[0,1],\"results\":{\"TCP download\":[5,6]}}".into(),
+        "[1.5] ::1: icmp_seq=1 time=4 ms\n[2.5] ::1: icmp_seq=4 time=5 ms\n".into(),
         table.into(),
         "1577836800000\t1.5\n1577836800100\t0\n1577836800200\t7\n".into(),
         "1\n2\n2\n50\n".into(),

@@ -31,6 +31,8 @@
 #define QUESTION_ROUNDS 8
 #define ANSWER_SHIFT 4
 #define BASE_SHIFT 1
+#define STILL_SHIFT 5
+#define BASE_SAMPLES 4
 
 /*
  * The square root, rounded down: a binary digit at a time, and without a branch on n, of which the verifier would follow both
@@ -132,17 +134,33 @@ static inline uint64_t base_rtt(const struct bbr3 *b)
 	return max64(min64(least, add_sat(min_rtt, min_rtt >> BASE_SHIFT)), min_rtt);
 }
 
+/* A volume by the base in place of min_rtt. */
+static inline uint64_t at_base(const struct bbr3 *b, uint64_t bytes)
+{
+	uint64_t base = base_rtt(b);
+
+	return base == b->min_rtt ? bytes : mul_div(bytes, base, b->min_rtt);
+}
+
+/* The volume that the path holds without a queue of this flow, of bytes by min_rtt. */
+static inline uint64_t held(const struct bbr3 *b, uint64_t bytes)
+{
+	return is_on(SHORT_PROBE) ? at_base(b, bytes) : bytes;
+}
+
 /* A round ends, and with it its RTTs. */
 static inline void end_round_trips(struct bbr3 *b, const struct bbr3_sample *rs)
 {
 	struct bbr3_amended *a = &b->amended;
 	uint64_t least = a->round_least_rtt;
 	uint64_t mean = mean_round_trip(a);
+	uint32_t samples = a->round_rtts;
 
 	forget_round_trips(b);
 	if (b->state == PROBE_BW_CRUISE || b->state == PROBE_RTT) {
 		a->mean_rtt = mean;
-		a->base_rtt[0] = min64(a->base_rtt[0], mean);
+		if (samples >= BASE_SAMPLES)
+			a->base_rtt[0] = min64(a->base_rtt[0], mean);
 	}
 	if (b->state == PROBE_BW_CRUISE || b->state == PROBE_BW_REFILL || b->state == PROBE_BW_UP)
 		judge_starved(b, rs, least);
@@ -329,16 +347,20 @@ static inline bool ends_up(struct bbr3 *b, const struct bbr3_conn *c, const stru
 
 	if (!IS_AMENDED)
 		return false;
-	if (add_sat(rs->prior_inflight, c->smss) >= gain_of(UP_TARGET, bdp))
+	if (add_sat(rs->prior_inflight, c->smss) >= gain_of(UP_TARGET, at_base(b, bdp)))
 		a->has_reached_target = true;
 	if (b->round_start && a->rounds < UP_QUEUE_ROUNDS)
 		a->rounds++;
 	if (!is_on(SHORT_PROBE) || !a->has_reached_target)
 		return false;
-	if (!is_short(rs->rtt, base) && b->full_bw_count >= 1 && is_short(a->least_rtt, base))
+	/* Where CRUISE's RTTs vary, one long RTT is no sign of a queue. */
+	bool is_still = is_short(a->mean_rtt, a->least_rtt);
+
+	if (is_queueing(rs->rtt, base, STILL_SHIFT) && b->full_bw_count >= (is_still ? 1 : 2) &&
+	    is_short(a->least_rtt, base))
 		return true;
 	return !is_below_least_window(b, c) && a->rounds >= UP_QUEUE_ROUNDS &&
-	       is_queueing(rs->rtt, base, UP_QUEUE_SHIFT);
+	       is_queueing(mean_round_trip(a), base, UP_QUEUE_SHIFT);
 }
 
 /* BBR.min_rtt is BBR.probe_rtt_min_delay. */

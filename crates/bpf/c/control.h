@@ -84,25 +84,17 @@ static inline void set_send_quantum(const struct bbr3 *b, struct bbr3_conn *c)
 	c->send_quantum = max64(packets_down(c, min64(quantum, MAX_QUANTUM)), 2 * c->smss);
 }
 
-/* A multiple of the BDP, by the base RTT in place of min_rtt. */
-static inline uint64_t held_at_base(const struct bbr3 *b, const struct bbr3_conn *c, uint64_t gain)
-{
-	uint64_t bytes = bdp_multiple(b, c, b->bw, gain), base = base_rtt(b);
-
-	return base == b->min_rtt ? bytes : mul_div(bytes, base, b->min_rtt);
-}
-
 static inline void update_max_inflight(struct bbr3 *b, const struct bbr3_conn *c)
 {
 	bool is_small = is_on(SMALL_CRUISE_QUEUE) && b->state == PROBE_BW_CRUISE;
-	uint64_t cap = is_small ? held_at_base(b, c, CRUISE_CWND_GAIN) :
+	uint64_t cap = is_small ? at_base(b, bdp_multiple(b, c, b->bw, CRUISE_CWND_GAIN)) :
 				  bdp_multiple(b, c, b->bw, b->cwnd_gain);
 	uint64_t extra_acked = min64(packets_up(c, b->extra_acked),
 				     packets_down(c, bytes_in(b->bw, EXTRA_ACKED_TIME)));
 
 	if (is_small)
 		cap = min64(add_sat(cap, CRUISE_PACKETS * c->smss),
-			    held_at_base(b, c, CRUISE_CWND_GAIN_MAX));
+			    at_base(b, bdp_multiple(b, c, b->bw, CRUISE_CWND_GAIN_MAX)));
 	b->max_inflight = quantization_budget(b, c, add_sat(cap, extra_acked));
 }
 

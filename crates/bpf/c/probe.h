@@ -255,7 +255,7 @@ static inline bool is_time_to_probe_bw(const struct bbr3 *b, const struct bbr3_c
 static inline bool is_time_to_cruise(const struct bbr3 *b, const struct bbr3_conn *c)
 {
 	return c->inflight <= inflight_with_headroom(b, c) &&
-	       c->inflight <= inflight_at(b, c, b->max_bw);
+	       c->inflight <= held(b, inflight_at(b, c, b->max_bw));
 }
 
 static inline bool is_time_to_go_down(struct bbr3 *b, const struct bbr3_conn *c,

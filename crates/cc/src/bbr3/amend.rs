@@ -70,6 +70,18 @@ pub(crate) trait Amend: Clone + Debug {
         gain
     }
 
+    /// The volume that the path holds without a queue of this flow, of `bytes` by min_rtt.
+    #[inline]
+    fn held(&self, _min_rtt: Duration, bytes: u64) -> u64 {
+        bytes
+    }
+
+    /// True if the marks of a Startup say that the pipe is full.
+    #[inline]
+    fn ends_startup(&self, _: &View<'_>) -> bool {
+        false
+    }
+
     /// The gain of CRUISE's window.
     #[inline]
     fn cruise_cwnd_gain(&self) -> Gain {

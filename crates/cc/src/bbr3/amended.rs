@@ -86,9 +86,11 @@ impl Amended {
         if matches!(view.state, State::ProbeBwCruise | State::ProbeRtt) {
             // Both begin within a round, of which the rest counts as one.
             self.mean_rtt = round_trips.mean();
-            self.base_rtt[0] = self.base_rtt[0].min(self.mean_rtt);
+            if round_trips.count() >= BASE_SAMPLES {
+                self.base_rtt[0] = self.base_rtt[0].min(self.mean_rtt);
+            }
         }
-        let asks = self.has(Amendment::ProbeRttOnDemand);
+        let asks = self.has(Amendment::ProbeRttOnDemand) && !self.classic_window.is_there();
         if asks
             && matches!(view.state, State::ProbeBwCruise | State::ProbeBwRefill | State::ProbeBwUp)
         {
@@ -104,6 +106,12 @@ impl Amended {
             Duration::MAX => min_rtt,
             least => least.min(Duration::from_nanos(longest)).max(min_rtt),
         }
+    }
+
+    /// A volume by the base in place of min_rtt.
+    fn at_base(&self, min_rtt: Duration, bytes: u64) -> u64 {
+        let base = self.base(min_rtt);
+        if base == min_rtt { bytes } else { mul_div(bytes, base.as_nanos(), min_rtt.as_nanos()) }
     }
 
     fn least_base(&self) -> Duration {
@@ -219,6 +227,19 @@ impl Amend for Amended {
         if self.has(Amendment::ShortProbe) { DEEPER_DOWN_PACING_GAIN } else { gain }
     }
 
+    /// DOWN would never end on a path with much jitter.
+    #[inline]
+    fn held(&self, min_rtt: Duration, bytes: u64) -> u64 {
+        if self.has(Amendment::ShortProbe) { self.at_base(min_rtt, bytes) } else { bytes }
+    }
+
+    /// A flow beside others grows by what they give away for the marks. One round without growth
+    /// behind marks is enough.
+    #[inline]
+    fn ends_startup(&self, view: &View<'_>) -> bool {
+        self.is_cycle_marked && !view.full_pipe.reached && view.full_pipe.count >= 1
+    }
+
     fn cruise_cwnd_gain(&self) -> Gain {
         if self.has(Amendment::SmallCruiseQueue) {
             SMALLER_CRUISE_CWND_GAIN
@@ -235,11 +256,7 @@ impl Amend for Amended {
         if !self.has(Amendment::SmallCruiseQueue) {
             return bdp(DEFAULT_CWND_GAIN);
         }
-        let base = self.base(min_rtt);
-        let held = |gain| match bdp(gain) {
-            bytes if base == min_rtt => bytes,
-            bytes => mul_div(bytes, base.as_nanos(), min_rtt.as_nanos()),
-        };
+        let held = |gain| self.at_base(min_rtt, bdp(gain));
         let window = held(SMALLER_CRUISE_CWND_GAIN).saturating_add(CRUISE_PACKETS * smss);
         window.min(held(SMALLER_CRUISE_CWND_GAIN_MAX))
     }
@@ -253,20 +270,23 @@ impl Amend for Amended {
     /// did not deliver more, and in the last CRUISE nobody else was queueing; or the queue is
     /// longer than this flow's probe makes it. A flow among many grows by UP's gain in each round,
     /// and with it only the queue. Where BBR.MinPipeCwnd keeps a queue by itself, a queue says
-    /// nothing. A mark says that the queue is long enough.
+    /// nothing. A mark says that the queue is long enough. Where CRUISE's RTTs vary, one long RTT is
+    /// no sign of a queue, and the first round of UP delivers what REFILL sent: a second one counts.
     fn ends_up(&mut self, view: &View<'_>, rs: &RateSample, bdp: u64) -> bool {
         if self.is_cycle_marked {
             return true;
         }
         let base = self.base(view.rtt.min);
         let flight = rs.prior_inflight.saturating_add(view.conn.smss);
-        self.has_reached_target |= flight >= UP_TARGET.of(bdp);
+        self.has_reached_target |= flight >= UP_TARGET.of(self.at_base(view.rtt.min, bdp));
         self.rounds = UP_QUEUE_ROUNDS.min(self.rounds + u8::from(view.round.start));
-        let is_plateau =
-            !is_short(rs.rtt, base) && view.full_pipe.count >= 1 && is_short(self.least_rtt, base);
+        let is_still = is_short(self.mean_rtt, self.least_rtt);
+        let is_plateau = is_queueing(rs.rtt, base, STILL_SHIFT)
+            && view.full_pipe.count >= if is_still { 1 } else { 2 }
+            && is_short(self.least_rtt, base);
         let is_among_others = !is_below_least_window(view)
             && self.rounds >= UP_QUEUE_ROUNDS
-            && is_queueing(rs.rtt, base, UP_QUEUE_SHIFT);
+            && is_queueing(self.round_trips.mean(), base, UP_QUEUE_SHIFT);
         self.has(Amendment::ShortProbe)
             && self.has_reached_target
             && (is_plateau || is_among_others)
@@ -297,13 +317,19 @@ impl Amend for Amended {
         self.has_reached_target = false;
         self.rounds = 0;
         self.questions.is_unanswered = false;
-        if !core::mem::take(&mut self.is_cycle_marked) {
-            self.classic_window = ClassicWindow::NONE;
-        }
+        let is_marked = core::mem::take(&mut self.is_cycle_marked);
+        self.cruise_bw = Rate::ZERO;
         if view.state != State::ProbeBwCruise {
+            self.cruise_delivered = view.conn.sampler.delivered;
             return;
         }
-        self.cruise_bw = view.loss_round.bw_latest;
+        // What a bound held back says nothing of others.
+        if !self.classic_window.is_there() && view.bandwidth.bw == view.bandwidth.max {
+            self.cruise_bw = view.loss_round.bw_latest;
+        }
+        if !is_marked {
+            self.classic_window = ClassicWindow::NONE;
+        }
         let is_at_base = self.is_cruise_at_base(view.rtt.min);
         self.base_rtt = [Duration::MAX, self.base_rtt[0]];
         let lost = view.conn.sampler.lost().saturating_sub(self.cruise_lost);

@@ -26,7 +26,7 @@ impl<R: Rules> Bbr3<R> {
         self.full_pipe.awaits_sample = true;
         self.aggregation.start_round(self.full_pipe.reached);
         let (rules, view) = self.rules_and_view(conn);
-        if rules.marks_mut().start_round(&view) {
+        if rules.marks_mut().start_round(&view) || rules.amendments().ends_startup(&view) {
             self.end_startup(conn);
         }
     }

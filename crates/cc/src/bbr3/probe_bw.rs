@@ -125,8 +125,9 @@ impl<R: Rules> Bbr3<R> {
 
     /// IsTimeToCruise(): there is headroom, and no queue of ours.
     fn is_time_to_cruise(&self, conn: &Conn) -> bool {
+        let bdp = self.inflight(conn, self.bandwidth.max, Gain::ONE);
         conn.inflight <= self.inflight_with_headroom(conn)
-            && conn.inflight <= self.inflight(conn, self.bandwidth.max, Gain::ONE)
+            && conn.inflight <= self.rules.amendments().held(self.rtt.min, bdp)
     }
 
     /// IsTimeToGoDown().

@@ -72,3 +72,7 @@ pub(super) const BASE_SHIFT: u32 = 1;
 /// What CRUISE delivered, of what UP does, at most, where UP takes bandwidth from others: the pacing
 /// margin is another hundredth.
 pub(super) const CRUISE_OF_UP: Gain = Gain::percent(97);
+/// RTTs of a round that differ by more than this binary fraction, 1/32, say nothing each by itself.
+pub(super) const STILL_SHIFT: u32 = 5;
+/// A mean of fewer RTTs may be short by chance.
+pub(super) const BASE_SAMPLES: u32 = 4;

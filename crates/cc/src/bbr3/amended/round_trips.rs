@@ -24,6 +24,11 @@ impl RoundTrips {
         }
     }
 
+    /// Their number.
+    pub(super) const fn count(&self) -> u32 {
+        self.count
+    }
+
     /// The shortest; [`Duration::MAX`] without any.
     pub(super) const fn least(&self) -> Duration {
         self.least

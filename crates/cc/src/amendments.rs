@@ -4,8 +4,9 @@ use core::fmt;
 use core::str::FromStr;
 
 /// A rule in which [`crate::Algorithm::Bbr3x`] differs from the draft (docs/bbr3x.md). A queue is
-/// this flow's own if it goes up and down with its rate: rules about queues compare the RTT with its
-/// base, the least mean RTT of a round of CRUISE or ProbeRTT in this cycle of probes and the last.
+/// this flow's own if it goes up and down with its rate: UP, DOWN, and the window, bandwidth and
+/// losses of CRUISE are judged by the base of the RTT, the least mean of a round of CRUISE or ProbeRTT
+/// in this cycle of probes and the last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Amendment {

@@ -192,3 +192,117 @@ fn losses_behind_a_queue_that_grows_are_congestion() {
     let percent = link.delivered * 100 / (30 * 20_000_000 / 8);
     assert!(percent < 70, "{percent} %");
 }
+
+/// The bound of the marks goes with the others.
+#[test]
+fn a_flow_has_the_link_again_when_the_others_have_left() {
+    let mut link = link(Algorithm::BBR3X, Amendments::NONE);
+    link.run(Duration::from_secs(8));
+    link.run_to(State::ProbeBwCruise);
+    link.mark_above = MS.times(5);
+    let end = link.now + MS.times(400);
+    while link.now < end {
+        link.free = link.free.max(link.now + MS.times(8));
+        link.step(&mut || false);
+    }
+    let bound = link.cc.cwnd() * 100 / link.bbr().bdp;
+    link.run(Duration::from_secs(10));
+    let before = link.delivered;
+    link.run(Duration::from_secs(5));
+    let percent = (link.delivered - before) * 100 / (5 * 20_000_000 / 8);
+    assert!(bound <= 30 && percent >= 95, "{bound} % of a BDP, later {percent} % of the link");
+}
+
+/// Losses and marks of the same round trip are answered once each, and never below four packets.
+#[test]
+fn marks_beside_losses_leave_four_packets() {
+    let mut link = link(Algorithm::BBR3X, Amendments::NONE);
+    link.run(Duration::from_secs(8));
+    link.run_to(State::ProbeBwCruise);
+    link.mark_above = Duration::ZERO;
+    let (end, mut n) = (link.now + Duration::from_secs(2), 0_u64);
+    while link.now < end {
+        link.free = link.free.max(link.now + MS.times(8));
+        link.step(&mut || {
+            n += 1;
+            n % 10 == 0
+        });
+        assert!(link.cc.cwnd() >= 4 * crate::test_link::SMSS, "{}", link.cc.cwnd());
+    }
+}
+
+/// Each second group of 16 packets is `late`.
+fn run_with_jitter(link: &mut Link, late: Duration, time: Duration) {
+    let (rtt, end) = (link.rtt, link.now + time);
+    for i in 0_u64.. {
+        if link.now >= end {
+            break;
+        }
+        link.rtt = if i / 16 % 2 == 0 { rtt } else { rtt + late };
+        link.step(&mut || false);
+    }
+    link.rtt = rtt;
+}
+
+/// One long RTT is no sign of a full link where RTTs vary: UP goes on, and finds a rate three times
+/// as high within a few probes.
+#[test]
+fn a_probe_of_a_faster_link_goes_on_with_jitter() {
+    let mut link = link(Algorithm::BBR3X, Amendments::NONE);
+    run_with_jitter(&mut link, MS.times(6), Duration::from_secs(10));
+    link.rate = crate::Rate::from_bits_per_sec(60_000_000);
+    run_with_jitter(&mut link, MS.times(6), Duration::from_secs(4));
+    assert!(link.bbr().max_bw > crate::Rate::from_bits_per_sec(50_000_000), "{:?}", link.bbr());
+}
+
+/// DOWN ends where jitter keeps the mean RTT far above the shortest.
+#[test]
+fn down_ends_on_a_path_with_much_jitter() {
+    let mut link = link(Algorithm::BBR3X, Amendments::NONE);
+    link.run(Duration::from_secs(2));
+    run_with_jitter(&mut link, MS.times(40), Duration::from_secs(6));
+    let before = link.states.len();
+    run_with_jitter(&mut link, MS.times(40), Duration::from_secs(14));
+    let states = &link.states[before..];
+    let count = |state| states.iter().filter(|s| **s == state).count();
+    let (down, cruise) = (count(State::ProbeBwDown), count(State::ProbeBwCruise));
+    assert!(down >= 3 && cruise + 1 >= down, "{states:?}");
+}
+
+/// The time until Startup ends, and that of the first UP, with marks above 2 ms or without.
+fn ends(marks: bool) -> (Duration, Duration) {
+    let mut link = link(Algorithm::BBR3X, but(Amendment::ClassicMarks));
+    link.mark_above = if marks { MS.times(2) } else { Duration::MAX };
+    link.run_to(State::Drain);
+    let startup = link.now;
+    link.run_to(State::ProbeBwUp);
+    let up = link.now;
+    link.run_to(State::ProbeBwDown);
+    (startup.since(crate::Instant::from_nanos(0)), link.now.since(up))
+}
+
+#[test]
+fn marks_end_startup_and_a_probe_before_three_rounds_do() {
+    let (marked, none) = (ends(true), ends(false));
+    assert!(marked.0 + MS.times(40) <= none.0, "Startup: {} and {}", marked.0, none.0);
+    assert!(marked.1 + MS.times(40) <= none.1, "UP: {} and {}", marked.1, none.1);
+}
+
+/// The bound that others' time has left behind is not what their presence looks like.
+#[test]
+fn a_flow_is_not_caught_in_its_own_bound() {
+    let mut link = Link::new(Algorithm::BBR3X, 200, MS.times(80));
+    link.run(Duration::from_secs(3));
+    link.mark_above = MS.times(5);
+    link.run_to(State::ProbeBwCruise);
+    let end = link.now + MS.times(300);
+    while link.now < end {
+        link.free = link.free.max(link.now + MS.times(8));
+        link.step(&mut || false);
+    }
+    link.run(Duration::from_secs(15));
+    let before = link.delivered;
+    link.run(Duration::from_secs(15));
+    let percent = (link.delivered - before) * 100 / (15 * 200_000_000 / 8);
+    assert!(percent >= 96, "{percent} %");
+}

@@ -116,7 +116,8 @@ const PARTS: u64 = 64;
 fn weighted<V>(series: &Series<V>, length: Duration, of: impl Fn(&V) -> f64) -> Vec<(f64, f64)> {
     let steps = series.steps();
     let ends = steps.iter().skip(1).map(|(at, _)| *at).chain([length]);
-    let each = steps.iter().zip(ends).map(|((at, value), end)| (of(value), seconds(end - *at)));
+    let held = |at: Duration, end: Duration| (end - at).as_nanos() as f64 / 1e9;
+    let each = steps.iter().zip(ends).map(|((at, value), end)| (of(value), held(*at, end)));
     // A single row holds for ever, and has no time of its own.
     each.map(|(value, time)| (value, if length == Duration::ZERO { 1.0 } else { time })).collect()
 }

@@ -137,6 +137,14 @@ impl Flow {
         self.sender.snapshot()
     }
 
+    /// How often the first packet of its handshake was sent, until an answer has come.
+    pub fn handshake_tries(&self) -> Option<u32> {
+        match self.handshake {
+            Some(Handshake::Asked(_, tries, _)) => Some(tries),
+            _ => None,
+        }
+    }
+
     /// True if the receiver's window is full, or nearly, and there is data for it.
     pub fn fills_window(&self) -> bool {
         self.sender.fills_window()

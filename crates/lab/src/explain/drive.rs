@@ -90,9 +90,13 @@ fn simulate(
         };
         let queue = sim.link(0).queue;
         narrator.look_at_window(next, sim.flow(flow).fills_window());
+        let tries = sim.flow(flow).handshake_tries();
         sim.step();
         let waiting = BottleneckQueue { bytes: queue.bytes, delay: queue.delay };
         narrator.look(next, &sim.flow(flow).snapshot(), waiting);
+        if let (Some(tries @ 2..), None) = (tries, sim.flow(flow).handshake_tries()) {
+            narrator.connected(tries);
+        }
     }
     let interrupted = is_stopped();
     if let Some(end) = end.filter(|_| !interrupted && !is_over(&sim)) {

@@ -40,6 +40,9 @@ pub struct BottleneckQueue {
     pub delay: Duration,
 }
 
+/// The name of a stay before there is a connection.
+const HANDSHAKE: &str = "Handshake";
+
 /// A stay in one state.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Chapter {
@@ -47,7 +50,7 @@ pub struct Chapter {
     pub t_s: f64,
     /// For how long, in seconds.
     pub lasted_s: f64,
-    /// The state, in the draft's spelling.
+    /// The state, in the draft's spelling; `Handshake` where packets of the handshake were lost.
     pub state: &'static str,
     /// Reason why it was entered, and why the one before was left.
     pub why: String,
@@ -149,6 +152,8 @@ impl Sums {
 
 /// The stay that lasts.
 struct Stay {
+    /// Its name, if it is none of the algorithm's states.
+    name: Option<&'static str>,
     since: Instant,
     why: String,
     first: Snapshot,
@@ -170,7 +175,7 @@ impl Narrator {
     /// Begins with what the flow shows before it sends.
     pub fn new(truth: Truth, now: Instant, snapshot: Snapshot) -> Self {
         let why = reasons::began(&snapshot);
-        let stay = Stay { since: now, why, first: snapshot, sums: Sums::default() };
+        let stay = Stay { name: None, since: now, why, first: snapshot, sums: Sums::default() };
         let before = (now, snapshot);
         Self {
             truth,
@@ -205,11 +210,23 @@ impl Narrator {
                 lasted: now.since(self.stay.since),
             };
             let why = reasons::changed(&seen, &self.truth);
-            let next = Stay { since: now, why, first: *snapshot, sums: Sums::default() };
+            let next =
+                Stay { name: None, since: now, why, first: *snapshot, sums: Sums::default() };
             let stay = std::mem::replace(&mut self.stay, next);
             self.close(stay, now, snapshot);
         }
         self.before = (now, *snapshot);
+    }
+
+    /// Ends a handshake whose first packet was sent so many times, right after [`Self::look`]: until
+    /// then the algorithm had nothing to do.
+    pub fn connected(&mut self, tries: u32) {
+        let (now, snapshot) = self.before;
+        let why = reasons::began(&snapshot);
+        let next = Stay { name: None, since: now, why, first: snapshot, sums: Sums::default() };
+        let mut stay = std::mem::replace(&mut self.stay, next);
+        (stay.name, stay.why) = (Some(HANDSHAKE), reasons::connected(tries));
+        self.close(stay, now, &snapshot);
     }
 
     fn close(&mut self, stay: Stay, now: Instant, last: &Snapshot) {
@@ -217,7 +234,7 @@ impl Narrator {
         let chapter = Chapter {
             t_s: seconds(stay.since.since(self.start)),
             lasted_s: seconds(now.since(stay.since)),
-            state: stay.first.state.name(),
+            state: stay.name.unwrap_or_else(|| stay.first.state.name()),
             why: stay.why,
             queue_mean_ms: millis_of(stay.sums.mean(stay.sums.delay)),
             queue_max_ms: millis(stay.sums.max_delay),
@@ -233,7 +250,8 @@ impl Narrator {
     /// The story so far.
     pub fn finish(mut self, cc: String, path: String, received_bytes: u64) -> Story {
         let (now, last) = self.before;
-        let next = Stay { since: now, why: String::new(), first: last, sums: Sums::default() };
+        let next =
+            Stay { name: None, since: now, why: String::new(), first: last, sums: Sums::default() };
         let stay = std::mem::replace(&mut self.stay, next);
         self.close(stay, now, &last);
         let inflight_bytes = self.all.mean(self.all.inflight) as u64;

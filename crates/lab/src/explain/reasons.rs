@@ -38,6 +38,13 @@ pub(super) fn began(first: &Snapshot) -> String {
     }
 }
 
+/// Description of a handshake whose packets were lost.
+pub(super) fn connected(tries: u32) -> String {
+    format!(
+        "its packets were lost: the first was sent {tries} times, and each time there was longer no answer"
+    )
+}
+
 /// Reason why the state changed.
 pub(super) fn changed(c: &StateChange<'_>, truth: &Truth) -> String {
     match (c.before.bbr, c.after.bbr) {

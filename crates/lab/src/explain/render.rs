@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use fullpipe_cc::Duration;
 
-use super::{Chapter, Story};
+use super::{Chapter, HANDSHAKE, Story};
 
 /// More stays than these are told in numbers alone, from the middle.
 const FIRST: usize = 40;
@@ -88,6 +88,7 @@ impl Story {
             lost => write!(out, "{} lost", bytes(lost)),
         };
         let _ = match c.max_bw_bps.zip(c.min_rtt_ms) {
+            _ if c.state == HANDSHAKE => writeln!(out),
             Some((bw, rtt)) => writeln!(out, "; then max_bw {}, min_rtt {}", mbit(bw), millis(rtt)),
             None if self.cc.starts_with("fixed") => writeln!(out, "; a rate and no window"),
             None => writeln!(out, "; then a window of {}", bytes(c.cwnd_bytes)),
@@ -101,8 +102,9 @@ impl Story {
             Some((low, values.iter().copied().reduce(f64::max)?, *values.last()?))
         };
         // Startup's belief is still growing; after it the model claims to know.
-        let known =
-            || self.chapters.iter().filter(|c| c.state != "Startup" || self.chapters.len() == 1);
+        let has_more = self.chapters.iter().any(|c| !matches!(c.state, HANDSHAKE | "Startup"));
+        let is_early = |c: &&Chapter| c.state == HANDSHAKE || c.state == "Startup" && has_more;
+        let known = || self.chapters.iter().filter(|c| !is_early(c));
         let bw = spread(known().filter_map(|c| c.max_bw_bps).map(|b| b as f64).collect());
         let rtt = spread(known().filter_map(|c| c.min_rtt_ms).collect());
         let (Some(bw), Some(rtt)) = (bw, rtt) else {

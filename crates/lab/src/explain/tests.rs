@@ -47,6 +47,19 @@ fn bbr3_tells_of_every_state_and_knows_the_path() {
     assert!((last.min_rtt_ms.expect("a model") - s.truth.min_rtt_ms).abs() < 0.5);
 }
 
+/// Three lost packets of a handshake cost 7 s of timeouts (RFC 6298), and Startup begins after them.
+#[test]
+fn lost_packets_of_the_handshake_are_not_startup() {
+    let text = "cc = \"bbr3\"\nduration = \"12s\"\n\
+                path = { rate = \"10mbit\", rtt = \"30ms\", buffer = \"1bdp\", down = [{ loss_list = { listed = [0, 1, 2] } }] }\n";
+    let s = tell(&plan(text), 0, 0, SIM, &AtomicBool::new(false)).expect("a story");
+    let [handshake, startup] = [&s.chapters[0], &s.chapters[1]];
+    assert_eq!((handshake.state, startup.state), ("Handshake", "Startup"));
+    assert!((7.0..7.2).contains(&handshake.lasted_s), "{handshake:?}");
+    assert!(startup.lasted_s < 0.5, "{startup:?}");
+    assert!(s.to_text().contains("the first was sent 4 times"), "{}", s.to_text());
+}
+
 /// A window of half a BDP is the limit most of the time, one of four is none.
 #[test]
 fn a_full_window_of_the_receiver_is_named() {

@@ -403,11 +403,12 @@ fn of_gre(rest: Rest<'_>) -> Result<(Next, Rest<'_>), Closed> {
 }
 
 /// A tunnel over UDP, by the port that it is sent to: VXLAN (RFC 7348) on the registered port and on
-/// that of older Linux, Geneve (RFC 8926) and GTP-U (3GPP TS 29.281).
+/// that of older Linux, which may have flags of a group's policy; Geneve (RFC 8926) and GTP-U (3GPP
+/// TS 29.281).
 fn of_udp_tunnel(rest: Rest<'_>) -> Result<(Next, Rest<'_>), Closed> {
     let (port, body) = (rest.u16(2)?, rest.skip(8)?);
     match port {
-        4789 | 8472 if body.u8(0)? == 0x08 => Ok((ETHERNET, body.skip(8)?)),
+        4789 | 8472 if body.u8(0)? & 0x08 != 0 => Ok((ETHERNET, body.skip(8)?)),
         6081 if body.u8(0)? >> 6 == 0 => {
             let options = usize::from(body.u8(0)? & 0x3F) * 4;
             Ok((Next::EtherType(body.u16(2)?), body.skip(8 + options)?))
@@ -415,9 +416,10 @@ fn of_udp_tunnel(rest: Rest<'_>) -> Result<(Next, Rest<'_>), Closed> {
         // Version 1, and data of a user.
         2152 if body.u8(0)? >> 4 == 3 && body.u8(1)? == 0xFF => {
             let mut inner = body.skip(8)?;
-            if body.u8(0)? & 7 != 0 {
-                // A number, and the type of the header behind this one.
-                let mut kind = inner.u8(3)?;
+            let flags = body.u8(0)? & 7;
+            if flags != 0 {
+                // A number, and the type of the header behind this one, each if its flag is set.
+                let mut kind = if flags & 4 != 0 { inner.u8(3)? } else { 0 };
                 inner = inner.skip(4)?;
                 while kind != 0 {
                     let length = usize::from(inner.u8(0)?) * 4;

@@ -105,7 +105,7 @@ impl Sightings {
 
     pub(super) fn add(&mut self, frame: &Frame<'_>, packet: &Packet<'_>, is_data_way: bool) {
         let newest_ns = self.newest_ns.entry(frame.interface).or_default();
-        if frame.at_ns + STEP_NS < *newest_ns {
+        if frame.at_ns.saturating_add(STEP_NS) < *newest_ns {
             self.step_ns = self.step_ns.max(*newest_ns - frame.at_ns);
             self.part += 1;
             *newest_ns = 0;

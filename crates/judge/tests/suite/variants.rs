@@ -171,7 +171,7 @@ fn udp(port: u16, length: u32) -> Vec<u8> {
 /// The header of a packet in a file of a link type.
 type Variant = (&'static str, u32, fn(&Captured) -> Vec<u8>);
 
-const VARIANTS: [Variant; 28] = [
+const VARIANTS: [Variant; 30] = [
     ("Ethernet", ETHERNET, |_| ethernet(0x0800)),
     ("a tag", ETHERNET, |_| [ethernet(0x8100), vec![0, 1, 8, 0]].concat()),
     ("tags of two kinds", ETHERNET, |_| {
@@ -208,6 +208,10 @@ const VARIANTS: [Variant; 28] = [
         let vxlan = [udp(4789, p.length + 22), vec![8, 0, 0, 0, 0, 0, 7, 0]].concat();
         [ethernet(0x0800), ipv4(17, p.length + 30), vxlan, ethernet(0x0800)].concat()
     }),
+    ("VXLAN with a policy", ETHERNET, |p| {
+        let vxlan = [udp(4789, p.length + 22), vec![0x88, 0, 0, 7, 0, 0, 7, 0]].concat();
+        [ethernet(0x0800), ipv4(17, p.length + 30), vxlan, ethernet(0x0800)].concat()
+    }),
     ("Geneve", ETHERNET, |p| {
         let geneve = [udp(6081, p.length + 12), vec![1, 0, 8, 0, 0, 0, 7, 0, 0, 0, 0, 0]].concat();
         [ethernet(0x0800), ipv4(17, p.length + 20), geneve].concat()
@@ -219,6 +223,10 @@ const VARIANTS: [Variant; 28] = [
     ("GTP-U of 5G", ETHERNET, |p| {
         let more = vec![0x34, 0xFF, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0x85, 1, 0x10, 9, 0];
         [ethernet(0x0800), ipv4(17, p.length + 24), udp(2152, p.length + 16), more].concat()
+    }),
+    ("GTP-U with a number", ETHERNET, |p| {
+        let gtp = [udp(2152, p.length + 12), vec![0x32, 0xFF, 0, 0, 0, 0, 0, 7, 0, 1, 0, 0x85]];
+        [ethernet(0x0800), ipv4(17, p.length + 20), gtp.concat()].concat()
     }),
     ("two tunnels", ETHERNET, |p| {
         let gre = [ipv4(47, p.length + 24), vec![0, 0, 8, 0]].concat();

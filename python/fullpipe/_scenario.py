@@ -89,6 +89,7 @@ class FlowFields(TypedDict, total=False):
     mss: Whole
     initial_cwnd: Free
     resume: Free
+    startup: Text
     paced: Yes
     ack_aggregation: Yes
     cubic: Text

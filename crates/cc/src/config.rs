@@ -34,6 +34,28 @@ pub struct AckFrequency {
     pub max_delay: Duration,
 }
 
+/// The way in which a flow finds the volume of its path at the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "snake_case")
+)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Start {
+    /// The algorithm's own: Startup of the BBRs, slow start with HyStart++ or HyStart.
+    #[default]
+    Standard,
+    /// Rapid Start (draft-kazuho-ccwg-rapid-start-02): the window triples in a round trip until a
+    /// queue shows. For the BBRv3s, and for `cubic` and `reno` by their RFCs.
+    RapidStart,
+    /// SEARCH (draft-chung-ccwg-search-09) ends slow start, in the place of HyStart++: when what
+    /// arrives falls behind what was sent. For `cubic` and `reno` by their RFCs. The BBRs ask what
+    /// arrives in any case, "Exiting Acceleration Based on Bandwidth Plateau".
+    Search,
+}
+
 /// Timer delay that costs no rate before any was measured, unless [`Config::pacing_granularity`]
 /// says otherwise.
 pub const CREDIT_TIME: Duration = Duration::from_millis(2);
@@ -55,6 +77,8 @@ pub struct Config {
     /// is larger (RFC 9002 section 7.2, RFC 6928). More than 16 GiB, the largest flight that is
     /// counted, is taken for 16 GiB.
     pub initial_cwnd: Option<u64>,
+    /// The start of the flow. An algorithm without it has its own.
+    pub start: Start,
     /// Seed of the randomised probe times; two flows that should not probe together need two seeds.
     pub seed: u64,
     /// Decides the offload budget.
@@ -113,6 +137,7 @@ impl Config {
         Self {
             smss: 1200,
             initial_cwnd: None,
+            start: Start::Standard,
             seed,
             transport: Transport::Quic,
             ack_frequency: None,

@@ -110,9 +110,9 @@ impl Epoch {
 }
 
 impl Cubic {
-    pub(crate) fn new(_: &mut Conn, _: Instant, _: &Config, _: CubicOptions) -> Self {
+    pub(crate) fn new(_: &mut Conn, _: Instant, config: &Config, _: CubicOptions) -> Self {
         Self {
-            slow_start: SlowStart::new(),
+            slow_start: SlowStart::new(config.start),
             epoch: None,
             w_max: 0,
             cwnd_prior: 0,
@@ -127,6 +127,13 @@ impl Cubic {
         if let (Some(epoch), Some(last)) = (&mut self.epoch, self.last_ack.replace(now)) {
             epoch.start += now.since(last);
         }
+    }
+
+    /// Rapid Start, "Handing Over to CUBIC": the window is beta of what the path holds with its
+    /// queue, and W_max is twice of that, which slow start would have reached.
+    fn end_rapid_start(&mut self, conn: &Conn) {
+        self.cwnd_prior = BETA.divide(conn.cwnd);
+        self.w_max = self.cwnd_prior.saturating_mul(2);
     }
 
     /// Sections 4.3 to 4.5: the larger of what Reno would have and what the cubic asks for.
@@ -158,7 +165,11 @@ impl CongestionControl for Cubic {
     fn on_ack(&mut self, conn: &mut Conn, rs: &RateSample) {
         let acked = rs.newly_acked_after_recovery;
         self.slow_start.observe(conn, rs);
-        if self.slow_start.is_in(conn) {
+        if self.slow_start.converges() {
+            if self.slow_start.converge(conn, rs) {
+                self.end_rapid_start(conn);
+            }
+        } else if self.slow_start.is_in(conn) {
             self.slow_start.grow(conn, rs, acked);
         } else if !conn.may_grow(rs) {
             self.skip_to(rs.now);
@@ -190,8 +201,7 @@ impl CongestionControl for Cubic {
         self.w_max =
             if conn.cwnd < self.w_max { FAST_CONVERGENCE.of(conn.cwnd) } else { conn.cwnd };
         self.cwnd_prior = conn.cwnd;
-        conn.cwnd = BETA.of(conn.cwnd).max(conn.min_window());
-        self.slow_start.set_ssthresh(conn.cwnd);
+        self.slow_start.reduce(conn, BETA);
         self.epoch = None;
         self.slow_start.pace(conn);
     }
@@ -201,6 +211,7 @@ impl CongestionControl for Cubic {
     fn on_rto(&mut self, conn: &mut Conn) {
         conn.note_timeout_answered();
         conn.cwnd = conn.timeout_window();
+        self.slow_start.stop_converging();
         self.w_max = 0;
         self.epoch = None;
         self.slow_start.pace(conn);
@@ -258,8 +269,9 @@ impl CongestionControl for Cubic {
         self.slow_start.pace(conn);
     }
 
+    /// Rapid Start brings the window down by a rule of its own.
     fn wants_prr(&self) -> bool {
-        true
+        !self.slow_start.converges()
     }
 
     fn snapshot(&self, conn: &Conn) -> Snapshot {

@@ -1,4 +1,4 @@
-//! Slow start with HyStart++ (RFC 9406), as CUBIC and Reno have it.
+//! Slow start with HyStart++ (RFC 9406), as CUBIC and Reno have it, or with Rapid Start or SEARCH.
 //!
 //! Plain slow start doubles its window until something is lost, and by then a window too much is on
 //! its way. HyStart++ watches the smallest round-trip time of each round. When it has risen, growth
@@ -8,8 +8,11 @@
 //! RFC 9406 section 4.3 wants it in the initial slow start only: later ones have a threshold from
 //! the congestion before them.
 
+use crate::config::Start;
 use crate::conn::{Conn, INFINITE};
+use crate::rapid_start::{Convergence, RapidStart};
 use crate::sampler::RateSample;
+use crate::search::Search;
 use crate::snapshot::State;
 use crate::units::{Duration, Gain};
 
@@ -47,6 +50,12 @@ pub(crate) struct SlowStart {
     min_rtt: Duration,
     last_min_rtt: Duration,
     css: Option<Css>,
+    start: Start,
+    rapid: RapidStart,
+    convergence: Option<Convergence>,
+    /// C.lost as of the newest ACK.
+    lost: u64,
+    search: Search,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +67,7 @@ struct Css {
 }
 
 impl SlowStart {
-    pub(crate) const fn new() -> Self {
+    pub(crate) const fn new(start: Start) -> Self {
         Self {
             ssthresh: INFINITE,
             round_end: 0,
@@ -66,6 +75,11 @@ impl SlowStart {
             min_rtt: Duration::MAX,
             last_min_rtt: Duration::MAX,
             css: None,
+            start,
+            rapid: RapidStart::new(matches!(start, Start::RapidStart)),
+            convergence: None,
+            lost: 0,
+            search: Search::new(),
         }
     }
 
@@ -78,6 +92,42 @@ impl SlowStart {
     pub(crate) const fn set_ssthresh(&mut self, bytes: u64) {
         self.ssthresh = bytes;
         self.css = None;
+        self.rapid.end();
+        self.convergence = None;
+    }
+
+    /// Congestion begins an episode. The window falls to `beta` of it at once, or after Rapid Start
+    /// in the course of the recovery.
+    pub(crate) fn reduce(&mut self, conn: &mut Conn, beta: Gain) {
+        let converges = self.start == Start::RapidStart && self.ssthresh == INFINITE;
+        let convergence = converges.then(|| Convergence::begin(conn, beta, self.lost));
+        if convergence.is_none() {
+            conn.cwnd = beta.of(conn.cwnd).max(conn.min_window());
+        }
+        self.set_ssthresh(conn.cwnd);
+        self.convergence = convergence;
+    }
+
+    /// True while the window comes down after Rapid Start.
+    pub(crate) const fn converges(&self) -> bool {
+        self.convergence.is_some()
+    }
+
+    /// Takes an ACK in while [`Self::converges`]. True if the recovery is over: the window is then
+    /// beta of what the path delivered in a round trip.
+    pub(crate) fn converge(&mut self, conn: &mut Conn, rs: &RateSample) -> bool {
+        if let Some(convergence) = self.convergence.as_mut().filter(|_| conn.in_recovery()) {
+            convergence.on_ack(conn, rs.newly_acked);
+            self.ssthresh = conn.cwnd;
+            return false;
+        }
+        self.convergence = None;
+        true
+    }
+
+    /// A timeout has set another window.
+    pub(crate) const fn stop_converging(&mut self) {
+        self.convergence = None;
     }
 
     pub(crate) const fn is_in(&self, conn: &Conn) -> bool {
@@ -86,7 +136,15 @@ impl SlowStart {
 
     /// Takes the RTT of one ACK in, RFC 9406 section 4.2. Sets the threshold when CSS was right.
     pub(crate) fn observe(&mut self, conn: &Conn, rs: &RateSample) {
+        self.lost = conn.lost();
         if self.ssthresh != INFINITE {
+            return;
+        }
+        self.rapid.observe(conn, rs);
+        if self.start == Start::Search {
+            if self.search.observe(conn, rs) {
+                self.set_ssthresh(conn.cwnd);
+            }
             return;
         }
         if rs.prior_delivered >= self.round_end {
@@ -140,7 +198,11 @@ impl SlowStart {
     const fn growth(&self, conn: &Conn, acked: u64) -> u64 {
         let limit = UNPACED_ACK_LIMIT * conn.smss;
         let counted = if conn.is_paced || acked < limit { acked } else { limit };
-        if self.css.is_some() { counted / CSS_GROWTH_DIVISOR } else { counted }
+        match self.css {
+            Some(_) => counted / CSS_GROWTH_DIVISOR,
+            None if self.rapid.triples() => counted.saturating_mul(2),
+            None => counted,
+        }
     }
 
     /// True in CSS.
@@ -189,7 +251,7 @@ mod tests {
     impl Rounds {
         fn new() -> Self {
             let conn = Conn::new(&Config::new(1), Instant::default());
-            Self { conn, slow_start: SlowStart::new() }
+            Self { conn, slow_start: SlowStart::new(Start::Standard) }
         }
 
         fn round(&mut self, rtt: Duration, acks: u32) {

@@ -108,6 +108,7 @@ mod pacer;
 #[cfg(feature = "prague")]
 mod prague;
 mod prr;
+mod rapid_start;
 mod registry;
 #[cfg(feature = "reno")]
 mod reno;
@@ -116,14 +117,25 @@ mod resume;
 mod rng;
 mod round;
 mod sampler;
+mod search;
 mod snapshot;
+#[cfg(all(
+    test,
+    feature = "bbr3",
+    feature = "bbr3x",
+    feature = "bbr1",
+    feature = "cubic",
+    feature = "reno",
+    feature = "prague"
+))]
+mod start_tests;
 #[cfg(test)]
 mod test_link;
 
 pub use algo::{Congestion, CongestionControl, Marks, NotNow};
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use amendments::{Amendment, Amendments, UnknownAmendment};
-pub use config::{AckFrequency, CREDIT_TIME, Config, Transport};
+pub use config::{AckFrequency, CREDIT_TIME, Config, Start, Transport};
 pub use conn::Conn;
 #[cfg(feature = "custom")]
 pub use controller::built_in;

@@ -27,8 +27,8 @@ struct Undo {
 }
 
 impl Reno {
-    pub(crate) fn new(_: &mut Conn, _: Instant, _: &Config, _: RenoOptions) -> Self {
-        Self { slow_start: SlowStart::new(), acked: 0, undo: None }
+    pub(crate) fn new(_: &mut Conn, _: Instant, config: &Config, _: RenoOptions) -> Self {
+        Self { slow_start: SlowStart::new(config.start), acked: 0, undo: None }
     }
 }
 
@@ -37,7 +37,9 @@ impl CongestionControl for Reno {
     fn on_ack(&mut self, conn: &mut Conn, rs: &RateSample) {
         let acked = rs.newly_acked_after_recovery;
         self.slow_start.observe(conn, rs);
-        if self.slow_start.is_in(conn) {
+        if self.slow_start.converges() {
+            self.slow_start.converge(conn, rs);
+        } else if self.slow_start.is_in(conn) {
             self.slow_start.grow(conn, rs, acked);
         } else if conn.may_grow(rs) {
             self.acked = self.acked.saturating_add(acked.saturating_mul(conn.smss));
@@ -53,8 +55,7 @@ impl CongestionControl for Reno {
             return;
         }
         self.undo = Some(Undo { cwnd: conn.cwnd, ssthresh: self.slow_start.ssthresh() });
-        conn.cwnd = LOSS_REDUCTION.of(conn.cwnd).max(conn.min_window());
-        self.slow_start.set_ssthresh(conn.cwnd);
+        self.slow_start.reduce(conn, LOSS_REDUCTION);
         self.acked = 0;
         self.slow_start.pace(conn);
     }
@@ -63,6 +64,7 @@ impl CongestionControl for Reno {
     fn on_rto(&mut self, conn: &mut Conn) {
         conn.note_timeout_answered();
         conn.cwnd = conn.timeout_window();
+        self.slow_start.stop_converging();
         self.acked = 0;
         self.slow_start.pace(conn);
     }
@@ -103,8 +105,9 @@ impl CongestionControl for Reno {
         self.slow_start.pace(conn);
     }
 
+    /// Rapid Start brings the window down by a rule of its own.
     fn wants_prr(&self) -> bool {
-        true
+        !self.slow_start.converges()
     }
 
     fn snapshot(&self, conn: &Conn) -> Snapshot {

@@ -55,6 +55,8 @@ pub(crate) struct Link {
     pub(crate) policer: Option<TokenBucket>,
     /// Packets that wait longer than this are marked with CE.
     pub(crate) mark_above: Duration,
+    /// Packets that would wait longer than this are dropped.
+    pub(crate) drop_above: Duration,
     /// ACKs come at multiples of this.
     pub(crate) clump: Duration,
     /// The time that the receiver takes for each packet, and what it says of it if that is not
@@ -89,6 +91,7 @@ impl Link {
             flight: VecDeque::new(),
             policer: None,
             mark_above: Duration::MAX,
+            drop_above: Duration::MAX,
             clump: Duration::from_nanos(1),
             receiver_delay: Duration::ZERO,
             told_delay: None,
@@ -136,7 +139,8 @@ impl Link {
         let packet = self.cc.on_sent(self.now, self.size as u32);
         self.most_inflight = self.most_inflight.max(self.cc.inflight());
         let (now, size) = (self.now, self.size);
-        let lost = self.policer.as_mut().is_some_and(|p| p.drops(now, size));
+        let is_full = self.free.since(now) > self.drop_above;
+        let lost = is_full || self.policer.as_mut().is_some_and(|p| p.drops(now, size));
         let marked = self.free.since(now) > self.mark_above;
         if !lost {
             self.free = self.free.max(now) + self.rate.time_for(size);

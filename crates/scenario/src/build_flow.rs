@@ -1,7 +1,7 @@
 //! A flow of a scenario, and cross traffic.
 
 use fullpipe_cc::{
-    Algorithm, Amendments, BbrSwiftOptions, CubicRules, Duration, Rate, SavedParameters,
+    Algorithm, Amendments, BbrSwiftOptions, CubicRules, Duration, Rate, SavedParameters, Start,
     StartupGains,
 };
 use fullpipe_path::{Arrivals, CrossTraffic, Ecn, ElementConfig, MTU_BYTES};
@@ -16,7 +16,7 @@ use super::quantity::{Room, Time};
 use super::routes::Routes;
 use super::schema::{
     App, CrossTable, Cubic, EcnMode, FlowTable, LossDetection, MediaTable, OnOff, Pacer,
-    RateLimited, RequestResponse, ShortFlows, Spacing,
+    RateLimited, RequestResponse, ShortFlows, Spacing, Startup,
 };
 use super::{Cc, Protocol};
 use crate::units::show_duration;
@@ -120,6 +120,11 @@ pub(super) fn flow_config(
         let why = "must be greater than 0; write a volume like 15kB";
         return Err(Wrong::new(format!("{field}.initial_cwnd"), why));
     }
+    flow.cc.start = match table.startup {
+        None | Some(Startup::Standard) => Start::Standard,
+        Some(Startup::RapidStart) => Start::RapidStart,
+        Some(Startup::Search) => Start::Search,
+    };
     flow.cc.resume = resume(table, net, field)?;
     flow.cc.paced = table.paced.unwrap_or(flow.cc.paced);
     flow.algorithm = with_options(algorithm, table, field)?;

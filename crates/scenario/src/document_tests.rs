@@ -196,6 +196,7 @@ pub(super) fn flow() -> impl Strategy<Value = FlowTable> {
         receive_window: second.2,
         resume: second.2.map(|room| Resume { cwnd: Saved(Some(room.0)), rtt: Time::of_ms(40.0) }),
         startup_pacing_gain: second.4.map(|n| Factor(fullpipe_cc::Gain::percent(n))),
+        startup: second.3.map(|_| Startup::RapidStart),
         cubic: second.3.map(|_| Cubic::Rfc9438),
         pacer: second.3.map(|_| Pacer::Noq),
         bbr3x_without: second.3.map(|_| Without("path_loss".parse().expect("a name"))),

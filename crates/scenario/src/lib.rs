@@ -44,7 +44,7 @@ pub mod document {
     pub use crate::schema::{
         AccessTable, App, AtTheTop, CrossTable, Cubic, Document, EcnMode, Failure, FlowSender,
         FlowTable, LinkTable, LossDetection, MediaTable, OnOff, Pacer, PathTable, RateLimited,
-        RateStep, RequestResponse, Resume, ShortFlows, Spacing, Without,
+        RateStep, RequestResponse, Resume, ShortFlows, Spacing, Startup, Without,
     };
     pub use crate::trace_field::TraceField;
     pub use fullpipe_traffic::Direction;

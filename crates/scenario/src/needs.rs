@@ -85,6 +85,7 @@ settings! {
     Receiver: receiver,
     Mss: mss,
     InitialCwnd: initial_cwnd,
+    Startup: startup,
     Resume: resume,
     Paced: paced,
     AckAggregation: ack_aggregation,

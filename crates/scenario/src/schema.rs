@@ -255,6 +255,7 @@ pub struct FlowTable {
     pub initial_cwnd: Option<Size>,
     /// The parameters that an earlier connection over the path left.
     pub resume: Option<Resume>,
+    pub startup: Option<Startup>,
     pub paced: Option<bool>,
     pub ack_aggregation: Option<bool>,
     pub cubic: Option<Cubic>,
@@ -362,6 +363,15 @@ impl Serialize for Without {
 pub enum Cubic {
     Rfc9438,
     Linux,
+}
+
+/// The way in which a flow finds the volume of its path at the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Startup {
+    Standard,
+    RapidStart,
+    Search,
 }
 
 /// A flow's understanding of marks, and its response.

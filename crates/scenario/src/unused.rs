@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use fullpipe_cc::{Algorithm, Amendments};
+use fullpipe_cc::{Algorithm, Amendments, CubicRules, Transport};
 
 use super::Cc;
 use super::error::Wrong;
-use super::schema::{Document, FlowSender, FlowTable};
+use super::feature::Protocol;
+use super::schema::{Document, FlowSender, FlowTable, Startup};
 
 /// The settings of all runs, by their fields: whether any run uses one, and what it is for.
 #[derive(Default)]
@@ -43,6 +44,21 @@ fn of_flow(doc: &Document, table: &FlowTable) -> Vec<(&'static str, bool, &'stat
     let is_fixed = matches!(algorithm, Algorithm::Fixed(_));
     let is_cubic = matches!(algorithm, Algorithm::Cubic(_));
     let amended = table.bbr3x_without.filter(|without| without.0 != Amendments::NONE);
+    let transport = match table.transport.unwrap_or_default() {
+        Protocol::Quic => Transport::Quic,
+        Protocol::Tcp => Transport::Tcp,
+    };
+    let startup = table.startup.filter(|startup| *startup != Startup::Standard);
+    let has_startup = match algorithm {
+        Algorithm::Bbr3(_)
+        | Algorithm::Bbr3Linux(_)
+        | Algorithm::Bbr3x(_)
+        | Algorithm::Bbr3xLinux(_)
+        | Algorithm::BbrSwift(_) => startup == Some(Startup::RapidStart),
+        Algorithm::Cubic(options) => options.rules(transport) == CubicRules::Rfc9438,
+        Algorithm::Reno(_) => true,
+        _ => false,
+    };
     let all = [
         (
             "paced",
@@ -62,6 +78,12 @@ fn of_flow(doc: &Document, table: &FlowTable) -> Vec<(&'static str, bool, &'stat
             amended.is_some(),
             matches!(algorithm, Algorithm::Bbr3x(_) | Algorithm::Bbr3xLinux(_)),
             "only bbr3x has amendments",
+        ),
+        (
+            "startup",
+            startup.is_some(),
+            has_startup,
+            "the BBRv3s have \"rapid_start\", cubic by RFC 9438 and reno \"search\" too",
         ),
         ("initial_cwnd", table.initial_cwnd.is_some(), !is_fixed, "a fixed rate has no window"),
     ];

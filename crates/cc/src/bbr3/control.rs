@@ -6,6 +6,7 @@ use super::{Amend, Bbr3, MarkResponse, Rules};
 use crate::config::Transport;
 use crate::conn::{Conn, INFINITE, MAX_QUANTUM};
 use crate::options::StartupGains;
+use crate::rapid_start::RapidStart;
 use crate::sampler::RateSample;
 use crate::snapshot::State;
 use crate::units::{Duration, Gain, Rate};
@@ -17,6 +18,7 @@ pub(crate) struct Control {
     pub(super) pacing_gain: Gain,
     pub(super) cwnd_gain: Gain,
     pub(super) startup_gains: StartupGains,
+    pub(super) rapid_start: RapidStart,
     /// BBR.bdp: BDPMultiple(BBR.bw, 1), as of the newest ACK.
     pub(super) bdp: u64,
     /// BBR.max_inflight.
@@ -56,11 +58,16 @@ impl Basis {
 }
 
 impl Control {
-    pub(super) const fn new(startup_gains: StartupGains, max_inflight: u64) -> Self {
+    pub(super) const fn new(
+        startup_gains: StartupGains,
+        rapid_start: RapidStart,
+        max_inflight: u64,
+    ) -> Self {
         Self {
             pacing_gain: Gain::ONE,
             cwnd_gain: Gain::ONE,
             startup_gains,
+            rapid_start,
             bdp: 0,
             max_inflight,
             prior_cwnd: 0,
@@ -230,7 +237,8 @@ impl<R: Rules> Bbr3<R> {
         if self.full_pipe.reached {
             conn.cwnd = conn.cwnd.saturating_add(rs.newly_acked).min(self.control.max_inflight);
         } else if conn.cwnd < self.control.max_inflight || R::grows_at_the_start(conn) {
-            conn.cwnd = conn.cwnd.saturating_add(rs.newly_acked);
+            let growth = if self.control.rapid_start.triples() { 2 } else { 1 };
+            conn.cwnd = conn.cwnd.saturating_add(rs.newly_acked.saturating_mul(growth));
         }
         conn.cwnd = conn.cwnd.max(self.min_pipe_cwnd(conn));
     }

@@ -88,9 +88,10 @@ mod tests;
 mod undo;
 
 use crate::algo::{Congestion, CongestionControl, NotNow};
-use crate::config::Config;
+use crate::config::{Config, Start};
 use crate::conn::{Conn, INFINITE, MarksAre};
 use crate::options::FlavourOptions;
+use crate::rapid_start::RapidStart;
 use crate::round::Round;
 use crate::sampler::{PacketState, RateSample};
 use crate::snapshot::{BbrSnapshot, Snapshot, State};
@@ -161,9 +162,10 @@ impl<R: Rules> Bbr3<R> {
     ) -> Self {
         let options = options.into();
         let startup_gains = options.startup_gains.unwrap_or(R::STARTUP_GAINS);
+        let rapid_start = RapidStart::new(config.start == Start::RapidStart);
         let mut bbr = Self {
             state: State::Startup,
-            control: Control::new(startup_gains, conn.initial_cwnd),
+            control: Control::new(startup_gains, rapid_start, conn.initial_cwnd),
             round: Round::new(),
             bandwidth: Bandwidth::new(),
             rtt: MinRtt::new(now, conn.srtt()),
@@ -191,9 +193,11 @@ impl<R: Rules> Bbr3<R> {
     fn enter(&mut self, state: State) {
         use params::{
             DEFAULT_CWND_GAIN, PROBE_RTT_CWND_GAIN, PROBE_UP_CWND_GAIN, PROBE_UP_PACING_GAIN,
+            RAPID_START_GAINS,
         };
         let (startup, amendments) = (self.control.startup_gains, self.rules.amendments());
         (self.control.pacing_gain, self.control.cwnd_gain) = match state {
+            State::Startup if self.control.rapid_start.triples() => RAPID_START_GAINS,
             State::Startup => (startup.pacing, startup.cwnd),
             State::Drain => (R::DRAIN_PACING_GAIN, startup.cwnd),
             State::ProbeBwDown => {
@@ -245,6 +249,7 @@ impl<R: Rules> Bbr3<R> {
     fn update_model_and_state(&mut self, conn: &mut Conn, rs: &RateSample) {
         self.update_latest_delivery_signals(conn, rs);
         self.update_congestion_signals(conn, rs);
+        self.watch_rapid_start(conn, rs);
         self.update_ack_aggregation(conn, rs);
         self.check_full_bw_reached(rs);
         self.check_startup_high_loss(conn, rs);

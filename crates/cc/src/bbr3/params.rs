@@ -9,6 +9,9 @@ pub(super) const PROBE_UP_PACING_GAIN: Gain = Gain::percent(125);
 pub(super) const DEFAULT_CWND_GAIN: Gain = Gain::percent(200);
 /// UP: above 2, so that a window that was the limit does not stop the probe.
 pub(super) const PROBE_UP_CWND_GAIN: Gain = Gain::percent(225);
+/// Startup under Rapid Start (draft-kazuho-ccwg-rapid-start-02), pacing and window: 9/2 ln 3, the
+/// smallest gain that lets the rate triple each round, as 4 ln 2 is for twice; and three.
+pub(super) const RAPID_START_GAINS: (Gain, Gain) = (Gain::percent(495), Gain::percent(300));
 /// BBR.ProbeRTTCwndGain: half a BDP leaves no queue, and the link half full.
 pub(super) const PROBE_RTT_CWND_GAIN: Gain = Gain::percent(50);
 /// One minus BBR.PacingMarginPercent: pace 1 % under the estimate, so that queues drain.

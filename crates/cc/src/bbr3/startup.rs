@@ -14,6 +14,30 @@ impl<R: Rules> Bbr3<R> {
         self.enter(State::Startup);
     }
 
+    /// Rapid Start: the first queue or loss ends the tripling, and Startup goes on with its own
+    /// gains. The rate of the tripling must not outlive it, although Startup's else only rises.
+    #[inline]
+    pub(super) fn watch_rapid_start(&mut self, conn: &mut Conn, rs: &RateSample) {
+        if self.control.rapid_start.triples() {
+            self.judge_rapid_start(conn, rs);
+        }
+    }
+
+    #[cold]
+    fn judge_rapid_start(&mut self, conn: &mut Conn, rs: &RateSample) {
+        if conn.in_recovery() || self.full_pipe.reached {
+            self.control.rapid_start.end();
+        }
+        self.control.rapid_start.observe(conn, rs);
+        if self.state == State::Startup && !self.control.rapid_start.triples() {
+            self.enter_startup();
+            let rate = self.control.pacing_gain.of_rate(self.bandwidth.max);
+            conn.set_pacing_rate(rate.max(R::least_pacing_rate(conn)));
+            let most = self.bdp_multiple(conn, self.bandwidth.max, self.control.cwnd_gain);
+            conn.cwnd = conn.cwnd.min(most.max(conn.initial_cwnd));
+        }
+    }
+
     /// CheckStartupDone(), "Startup Dynamics". Its losses were looked at before.
     #[inline]
     pub(super) fn check_startup_done(&mut self) {

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::{Cubic, Epoch, TIME_BITS};
 use crate::algo::{Congestion, CongestionControl};
 use crate::config::Config;
+use crate::config::Start;
 use crate::conn::{Conn, INFINITE};
 use crate::custom::CustomAlgorithm;
 use crate::hystart::SlowStart;
@@ -46,7 +47,7 @@ fn seconds(from: Instant, to: Instant) -> f64 {
 impl Formulas {
     fn new(conn: &Conn) -> Self {
         Self {
-            slow_start: SlowStart::new(),
+            slow_start: SlowStart::new(Start::Standard),
             cwnd: conn.cwnd as f64,
             w_max: 0.0,
             cwnd_prior: 0.0,

@@ -19,6 +19,7 @@
 use crate::algo::{Congestion, CongestionControl};
 use crate::classic_queue::{ClassicQueue, SURE};
 use crate::config::Config;
+use crate::config::Start;
 use crate::conn::{Conn, INFINITE, MarksAre};
 use crate::hystart::SlowStart;
 use crate::options::PragueOptions;
@@ -107,7 +108,7 @@ impl Prague {
             conn.marks = MarksAre::Apart;
         }
         let prague = Self {
-            slow_start: SlowStart::new(),
+            slow_start: SlowStart::new(Start::Standard),
             has_marks: false,
             is_marked: false,
             alpha: ALPHA_ONE,

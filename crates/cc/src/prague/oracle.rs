@@ -9,6 +9,7 @@ use super::{ALPHA_ONE, Mark, Prague};
 use crate::algo::{Congestion, CongestionControl};
 use crate::classic_queue::ClassicQueue;
 use crate::config::Config;
+use crate::config::Start;
 use crate::conn::{Conn, INFINITE, MarksAre};
 use crate::custom::{CustomAlgorithm, CustomControl};
 use crate::hystart::SlowStart;
@@ -83,7 +84,7 @@ impl Passive {
 impl Formulas {
     fn new(prague: &Prague, conn: &Conn, options: PragueOptions) -> Self {
         Self {
-            slow_start: SlowStart::new(),
+            slow_start: SlowStart::new(Start::Standard),
             cwnd: conn.cwnd as f64,
             alpha: 1.0,
             marked: None,

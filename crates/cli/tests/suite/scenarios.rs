@@ -269,6 +269,13 @@ fn each_limit_of_live_media_is_met_or_known_not_to_be() {
 }
 
 #[test]
+fn each_limit_of_the_faster_starts_is_met() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/start");
+    let said = run(fullpipe(&dir, &["run", "--json", "long-path.toml", "deep-buffer.toml"]));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+}
+
+#[test]
 fn each_limit_of_careful_resume_is_met_or_known_not_to_be() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/careful-resume");
     for stack in ["sim", "tcp"] {

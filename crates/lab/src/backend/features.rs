@@ -65,6 +65,7 @@ const fn having(feature: Feature) -> &'static [Column] {
             | Setting::RtoMin
             | Setting::SendBuffer
             | Setting::StartupCwndGain
+            | Setting::Startup
             | Setting::StartupPacingGain
             | Setting::SwiftEndpoint
             | Setting::SwiftRange

@@ -408,6 +408,7 @@ fn no_field_of_a_flow_is_dropped_in_silence() {
         ("mss", "900"),
         ("initial_cwnd", "\"60kB\""),
         ("resume", "{ cwnd = \"200kB\", rtt = \"40ms\" }"),
+        ("startup", "\"rapid_start\""),
         ("paced", "false"),
         ("pacer", "\"noq\""),
         ("ack_aggregation", "false"),

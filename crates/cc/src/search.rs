@@ -1,0 +1,121 @@
+//! SEARCH, Slow start Exit At Right CHokepoint (draft-chung-ccwg-search-09): slow start ends when
+//! what arrives falls behind what was sent a round trip before.
+//!
+//! HyStart++ asks the round-trip time, which jitter moves as well as a queue. SEARCH asks the
+//! volume: while the path has room, all that was sent in a window of time arrives one round trip
+//! later. It looks at a window of 3.5 round trips, so that no single ACK decides.
+//!
+//! Two things differ from the draft. A window that lies between two bins is interpolated with the
+//! bin before, which is where it is; the draft takes the one after. And the window stays as it is
+//! when slow start ends: the draft lowers it to its estimate of the BDP without a queue.
+
+use crate::conn::Conn;
+use crate::sampler::RateSample;
+use crate::units::{Duration, Instant};
+
+/// WINDOW_SIZE in tenths of the first round trip.
+const WINDOW_TENTHS: u64 = 35;
+/// W: bins of a window.
+const W: usize = 10;
+/// EXTRA_BINS: a round trip may grow to so many bins before SEARCH is blind.
+const EXTRA_BINS: usize = 15;
+/// THRESH in hundredths: the share of what was sent that may be missing.
+const THRESH: u64 = 26;
+/// One bin more than the windows span: both of its ends are read.
+const ACKED_BINS: usize = W + 1;
+const SENT_BINS: usize = W + EXTRA_BINS + 1;
+
+/// What was delivered and sent by the end of each bin of time. Volumes are counted modulo 2^32, as
+/// their differences are below that.
+#[derive(Clone, Debug)]
+pub(crate) struct Search {
+    acked: [u32; ACKED_BINS],
+    sent: [u32; SENT_BINS],
+    /// The newest bin since the start.
+    bin: usize,
+    /// The length of a bin; zero before the first sample.
+    length: Duration,
+    end: Instant,
+}
+
+impl Search {
+    pub(crate) const fn new() -> Self {
+        Self {
+            acked: [0; ACKED_BINS],
+            sent: [0; SENT_BINS],
+            bin: 0,
+            length: Duration::ZERO,
+            end: Instant::from_nanos(0),
+        }
+    }
+
+    /// Takes an ACK in. True if slow start is to end.
+    pub(crate) fn observe(&mut self, conn: &Conn, rs: &RateSample) -> bool {
+        let Some(rtt) = rs.rtt() else { return false };
+        if self.length == Duration::ZERO {
+            self.begin(conn, rs.now, rtt);
+        }
+        if rs.now <= self.end || !self.advance(conn, rs.now) {
+            return false;
+        }
+        let back = (rtt.as_nanos() / self.length.as_nanos()) as usize;
+        // The bin before those of the earlier window is read too.
+        if back >= EXTRA_BINS || self.bin <= W + back {
+            return false;
+        }
+        let delivered = u64::from(self.delivered());
+        let part = rtt.as_nanos() % self.length.as_nanos();
+        let sent = self.sent_before(self.bin - back, part);
+        sent.saturating_sub(delivered) * 100 >= THRESH * sent && sent > 0
+    }
+
+    fn begin(&mut self, conn: &Conn, now: Instant, rtt: Duration) {
+        let nanos = rtt.as_nanos().saturating_mul(WINDOW_TENTHS) / (10 * W as u64);
+        self.length = Duration::from_nanos(nanos.max(1));
+        self.end = now + self.length;
+        self.bin = 0;
+        self.write(0, conn);
+    }
+
+    fn write(&mut self, bin: usize, conn: &Conn) {
+        self.acked[bin % ACKED_BINS] = conn.delivered() as u32;
+        self.sent[bin % SENT_BINS] = (conn.departed().saturating_add(conn.inflight())) as u32;
+    }
+
+    /// Closes the bins that have passed. False if they are more than a window: what they hold is of
+    /// before a pause, and the windows begin anew.
+    fn advance(&mut self, conn: &Conn, now: Instant) -> bool {
+        let passed = now.since(self.end).as_nanos() / self.length.as_nanos() + 1;
+        if passed > W as u64 {
+            self.length = Duration::ZERO;
+            return false;
+        }
+        let passed = passed as usize;
+        let (acked, sent) = (self.acked[self.bin % ACKED_BINS], self.sent[self.bin % SENT_BINS]);
+        for skipped in self.bin + 1..self.bin + passed {
+            self.acked[skipped % ACKED_BINS] = acked;
+            self.sent[skipped % SENT_BINS] = sent;
+        }
+        self.bin += passed;
+        self.end += Duration::from_nanos(self.length.as_nanos().saturating_mul(passed as u64));
+        self.write(self.bin, conn);
+        true
+    }
+
+    /// Bytes delivered in the newest window.
+    fn delivered(&self) -> u32 {
+        self.acked[self.bin % ACKED_BINS].wrapping_sub(self.acked[(self.bin - W) % ACKED_BINS])
+    }
+
+    /// Bytes sent in the window that ends `part` nanoseconds before the end of `bin`.
+    fn sent_before(&self, bin: usize, part: u64) -> u64 {
+        let window = |bin: usize| {
+            let (first, last) = (self.sent[(bin - W) % SENT_BINS], self.sent[bin % SENT_BINS]);
+            u64::from(last.wrapping_sub(first))
+        };
+        let (here, before) = (window(bin), window(bin - 1));
+        let length = self.length.as_nanos();
+        let moved = crate::units::mul_div(here.abs_diff(before), part, length);
+        if here < before { here + moved } else { here - moved }
+    }
+}

@@ -16,7 +16,8 @@ use crate::capture::Capture;
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::flows::{Port, Ports};
-use crate::link::{Link, Shared};
+use crate::link::Link;
+use crate::model::Shared;
 use crate::{EmuError, EmulatorConfig, LinkReport};
 
 /// The link at one moment. While packets leave, one that arrived within the last millisecond may

@@ -72,8 +72,12 @@
 //! loaded machine that is the difference between a p99 lateness of 0.1 ms and of several. UDP GRO
 //! lets it take a burst from a sender that uses GSO in one system call, and a packet whose arrival
 //! the kernel has stamped is read when the next one leaves, if that is within a millisecond and
-//! within the delay of both directions. Departures are single packets, because at a bottleneck each
-//! has its own time. The example `lateness` measures all this on the machine at hand.
+//! within the delay of both directions. At a bottleneck each packet has its own time to leave. A
+//! packet whose time comes within 0.1 ms after others left, or within a hundredth of the round trip
+//! where that is less, waits until that is over and leaves with those behind it: a wake-up costs
+//! more than a packet. None leaves before its time, and the wait counts as lateness. Those of one
+//! client go in one system call (UDP GSO) where they are of one size. The example `lateness`
+//! measures all this on the machine at hand.
 #![forbid(unsafe_code)]
 
 mod capture;
@@ -85,6 +89,7 @@ mod emulator;
 mod endpoints;
 mod flows;
 mod link;
+mod model;
 #[cfg(target_os = "linux")]
 pub mod namespace;
 #[cfg(target_os = "linux")]
@@ -98,6 +103,7 @@ mod report;
 pub mod tun;
 #[cfg(target_os = "linux")]
 pub mod user_namespace;
+mod wake;
 mod way_back;
 
 pub use capture::CaptureReport;

@@ -1,27 +1,27 @@
 //! The link's thread: sleep, read what came, send what is due.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use fullpipe_cc::{Duration, Instant};
 use fullpipe_path::{
-    Count, Delivered, Event, Header, IPV4_UDP_HEADER_BYTES, IPV6_UDP_HEADER_BYTES, Path,
+    Count, Delivered, Event, Header, IPV4_UDP_HEADER_BYTES, IPV6_UDP_HEADER_BYTES,
 };
-use fullpipe_traffic::{Direction, SentPacket};
+use fullpipe_traffic::Direction;
 
 use crate::capture::{Capture, LinkEnd};
 use crate::clock::Clock;
 use crate::cross::Cross;
-use crate::endpoints::Endpoints;
 use crate::flows::{Port, Ports};
+use crate::model::{Parcel, Shared, together};
 use crate::os::{self, Received, Receiver, Waiter};
 use crate::outcome::{Active, Outcome, corrupt, thread_cpu_time};
 use crate::report::Nanos;
-use crate::way_back::WayBack;
+use crate::wake::Wakes;
 use crate::{ArrivalTime, EmuError, EmulatorConfig, HostReport, LinkReport, Rebound};
 
 /// Largest number of reads from one socket before packets that are due are sent. More would delay
@@ -31,86 +31,6 @@ const READS_A_TURN: usize = 64;
 /// The longest that a packet waits to be read while others leave: a live sample does not see it
 /// yet.
 const LONGEST_BLIND: Duration = Duration::from_millis(1);
-
-/// A datagram inside the link. One of cross traffic is of no flow.
-#[derive(Clone, Debug)]
-pub(crate) struct Parcel {
-    flow: Option<usize>,
-    data: Vec<u8>,
-}
-
-/// Both directions.
-#[derive(Debug)]
-pub(crate) struct Model {
-    pub(crate) downlink: Path<Parcel>,
-    pub(crate) uplink: Path<Parcel>,
-    pub(crate) down: Outcome,
-    pub(crate) up: Outcome,
-    pub(crate) way_back: WayBack<Parcel>,
-    /// Port of each flow's client, and the newest packet that the target sent there.
-    pub(crate) newest: Vec<Option<(u16, SentPacket)>>,
-}
-
-impl Model {
-    /// The target sent a packet to the client of a flow.
-    fn note_sent(&mut self, flow: usize, client_port: u16, sent: Instant, bytes: u32) {
-        if self.newest.len() <= flow {
-            self.newest.resize(flow + 1, None);
-        }
-        let newest = &mut self.newest[flow];
-        let number = newest.map_or(0, |(_, before)| before.number + 1);
-        *newest = Some((client_port, SentPacket { number, bytes, sent }));
-    }
-
-    fn path(&mut self, direction: Direction) -> &mut Path<Parcel> {
-        match direction {
-            Direction::Down => &mut self.downlink,
-            Direction::Up => &mut self.uplink,
-        }
-    }
-
-    fn outcome(&mut self, direction: Direction) -> &mut Outcome {
-        match direction {
-            Direction::Down => &mut self.down,
-            Direction::Up => &mut self.up,
-        }
-    }
-}
-
-/// State shared by the thread and the handle.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    model: Mutex<Model>,
-    kernel_drops: AtomicU64,
-    pub(crate) endpoints: Endpoints,
-}
-
-impl Shared {
-    pub(crate) fn new(config: &EmulatorConfig) -> Result<Self, EmuError> {
-        let wrong = |direction| move |source| EmuError::Path { direction, source };
-        let mut downlink = Path::new(&config.downlink).map_err(wrong("downlink"))?;
-        let mut uplink = Path::new(&config.uplink).map_err(wrong("uplink"))?;
-        if config.record_arrivals > 0 {
-            downlink.record_arrivals(config.record_arrivals);
-            uplink.record_arrivals(config.record_arrivals);
-        }
-        let (down, up) = (Outcome::new(), Outcome::new());
-        let way_back = WayBack::new();
-        let newest = Vec::new();
-        let model = Mutex::new(Model { downlink, uplink, down, up, way_back, newest });
-        let endpoints = Endpoints::new(config.target);
-        Ok(Self { model, kernel_drops: AtomicU64::new(0), endpoints })
-    }
-
-    /// The model. Nobody holds it over a system call.
-    pub(crate) fn model(&self) -> MutexGuard<'_, Model> {
-        self.model.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn kernel_drops(&self) -> u64 {
-        self.kernel_drops.load(Ordering::Relaxed)
-    }
-}
 
 /// A datagram that was read and has not entered its path yet.
 struct Incoming {
@@ -134,6 +54,7 @@ pub(crate) struct Link {
     rebind: VecDeque<(Instant, Rebound)>,
     /// For how long the thread need not look at its sockets while it waits for a packet to leave.
     blind: Duration,
+    wakes: Wakes,
     realtime: bool,
     cross: Cross,
     incoming: Vec<Incoming>,
@@ -174,6 +95,7 @@ impl Link {
             headers,
             rebind: rebind.into(),
             blind: blind(config),
+            wakes: Wakes::new(config.downlink.least_delay() + config.uplink.least_delay()),
             realtime: config.realtime,
             cross: Cross::new(config.cross.clone()),
             incoming: Vec::new(),
@@ -237,7 +159,7 @@ impl Link {
             let paths = [model.downlink.next_event(), model.uplink.next_event()];
             let rebinding = self.rebind.front().map(|(at, _)| *at);
             let others = [model.way_back.next_due(), self.cross.next_due(), rebinding];
-            paths.into_iter().chain(others).flatten().min()
+            paths.into_iter().chain(others).flatten().min().map(|at| self.wakes.next(at))
         };
         let stopped = || std::iter::once(self.stopped.as_fd());
         let now = self.clock.now();
@@ -412,29 +334,35 @@ impl Link {
                 }
             }
         }
+        if !due.is_empty() {
+            self.wakes.note(now);
+        }
         let mut failures = Count::default();
-        for delivered in due.drain(..) {
+        let mut rest = &due[..];
+        while let (packets, behind) = rest.split_at(together(direction, rest))
+            && !packets.is_empty()
+        {
+            rest = behind;
             // An answer may come while the packet is still being sent, and a capture is to have it
             // behind the packet.
             let leaves = self.capture.as_ref().map(|_| self.clock.now());
-            if !self.send(direction, &delivered) {
-                failures.add(delivered.wire_bytes);
-            }
+            self.send(direction, packets, &mut failures);
             let sent = self.clock.now();
-            self.lateness.record(sent.since(delivered.at));
-            let Parcel { flow, data } = delivered.payload;
-            if let Some(flow) = flow {
-                note(
-                    &mut self.capture,
-                    &self.ports,
-                    (direction, LinkEnd::exit(direction)),
-                    leaves.unwrap_or(sent),
-                    flow,
-                    &data,
-                );
+            for Delivered { at, payload: Parcel { flow, data }, .. } in packets {
+                self.lateness.record(sent.since(*at));
+                if let Some(flow) = flow {
+                    note(
+                        &mut self.capture,
+                        &self.ports,
+                        (direction, LinkEnd::exit(direction)),
+                        leaves.unwrap_or(sent),
+                        *flow,
+                        data,
+                    );
+                }
             }
-            self.pool.push(data);
         }
+        self.pool.extend(due.drain(..).map(|delivered| delivered.payload.data));
         self.due = due;
         if failures.packets > 0 {
             let mut model = self.shared.model();
@@ -450,16 +378,21 @@ impl Link {
         Some(flow.client.port())
     }
 
-    /// False when the system refused.
-    fn send(&mut self, direction: Direction, packet: &Delivered<Parcel>) -> bool {
-        let flow = packet.payload.flow.and_then(|flow| self.ports.flows.get(flow));
-        let Some(flow) = flow else { return true };
-        let data = &packet.payload.data;
+    /// Sends packets that are [`together`]; counts those that the system refuses.
+    fn send(&mut self, direction: Direction, packets: &[Delivered<Parcel>], failures: &mut Count) {
+        let Some(first) = packets.first() else { return };
+        let flow = first.payload.flow.and_then(|flow| self.ports.flows.get(flow));
+        let Some(flow) = flow else { return };
+        let mut slices = [IoSlice::new(&[]); os::MOST_DATAGRAMS];
+        for (slice, packet) in slices.iter_mut().zip(packets) {
+            *slice = IoSlice::new(&packet.payload.data);
+        }
+        let data = &slices[..packets.len()];
         let once = || match direction {
             Direction::Down => {
-                os::send(&self.ports.clients.socket, data, packet.ecn, Some(flow.client))
+                os::send(&self.ports.clients.socket, data, first.ecn, Some(flow.client))
             }
-            Direction::Up => os::send(&flow.port.socket, data, packet.ecn, None),
+            Direction::Up => os::send(&flow.port.socket, data, first.ecn, None),
         };
         let mut sent = once();
         if sent.as_ref().is_err_and(os::is_unreachable) {
@@ -468,12 +401,15 @@ impl Link {
             sent = once();
         }
         match sent {
-            Ok(_) => true,
-            Err(e) if os::is_unreachable(&e) => {
-                self.unreachable += 1;
-                true
+            Ok(()) => {}
+            Err(e) if os::is_unreachable(&e) => self.unreachable += packets.len() as u64,
+            Err(_) if packets.len() > 1 => {
+                // Where they are larger than the MTU the system takes them one by one.
+                for packet in packets {
+                    self.send(direction, std::slice::from_ref(packet), failures);
+                }
             }
-            Err(_) => false,
+            Err(_) => failures.add(first.wire_bytes),
         }
     }
 

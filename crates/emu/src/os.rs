@@ -18,8 +18,8 @@ mod portable;
 use portable as system;
 
 pub(crate) use system::{
-    ARRIVAL_TIME, Receiver, SEES_KERNEL_DROPS, Waiter, configure, drops_at, own_drops,
-    prepare_thread, send, socket_table,
+    ARRIVAL_TIME, MOST_DATAGRAMS, Receiver, SEES_KERNEL_DROPS, Waiter, configure, drops_at,
+    own_drops, prepare_thread, send, socket_table,
 };
 
 /// The largest datagram, and the largest burst that the kernel hands over at once.

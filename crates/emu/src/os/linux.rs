@@ -24,6 +24,9 @@ use crate::ArrivalTime;
 pub(crate) const ARRIVAL_TIME: ArrivalTime = ArrivalTime::Kernel;
 pub(crate) const SEES_KERNEL_DROPS: bool = true;
 
+/// Largest number of datagrams that one call sends: all kernels with UDP GSO take so many.
+pub(crate) const MOST_DATAGRAMS: usize = 64;
+
 /// Sets up a socket of the link; the receive buffer that it got. Every option improves the
 /// measurement and none is needed to carry packets, so a kernel without one is no error.
 pub(crate) fn configure(socket: &UdpSocket) -> usize {
@@ -102,34 +105,37 @@ fn codepoint(bits: u8) -> Ecn {
     }
 }
 
-/// Sends a datagram with its ECN bits, to the socket's peer where none is named.
+/// Sends datagrams with their ECN bits, to the socket's peer where none is named: all of the size of
+/// the first but the last, which may be smaller, and at most [`MOST_DATAGRAMS`].
 pub(crate) fn send(
     socket: &UdpSocket,
-    data: &[u8],
+    datagrams: &[IoSlice<'_>],
     ecn: Ecn,
     to: Option<SocketAddr>,
-) -> io::Result<usize> {
+) -> io::Result<()> {
     let bits = match ecn {
-        // The usual case needs no control message.
-        Ecn::NotEct => {
-            return match to {
-                Some(to) => socket.send_to(data, to),
-                None => socket.send(data),
-            };
-        }
+        Ecn::NotEct => 0,
         Ecn::Ect1 => 1,
         Ecn::Ect0 => 2,
         Ecn::Ce => 3,
     };
     let (tos, class) = (bits, i32::from(bits));
-    let is_v4 = to.map_or_else(|| socket.local_addr(), Ok)?.is_ipv4();
-    let control = match is_v4 {
-        true => ControlMessage::Ipv4Tos(&tos),
-        false => ControlMessage::Ipv6TClass(&class),
-    };
-    let (data, to) = ([IoSlice::new(data)], to.map(SockaddrStorage::from));
-    let sent = sendmsg(socket.as_raw_fd(), &data, &[control], MsgFlags::empty(), to.as_ref())?;
-    Ok(sent)
+    let mut control = Vec::with_capacity(2);
+    // The usual case of one datagram needs no control message.
+    if bits != 0 {
+        let is_v4 = to.map_or_else(|| socket.local_addr(), Ok)?.is_ipv4();
+        control.push(match is_v4 {
+            true => ControlMessage::Ipv4Tos(&tos),
+            false => ControlMessage::Ipv6TClass(&class),
+        });
+    }
+    let segment = datagrams.first().map_or(0, |first| first.len()) as u16;
+    if datagrams.len() > 1 {
+        control.push(ControlMessage::UdpGsoSegments(&segment));
+    }
+    let to = to.map(SockaddrStorage::from);
+    sendmsg(socket.as_raw_fd(), datagrams, &control, MsgFlags::empty(), to.as_ref())?;
+    Ok(())
 }
 
 fn socket_addr(storage: &SockaddrStorage) -> Option<SocketAddr> {

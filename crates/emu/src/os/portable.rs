@@ -1,6 +1,6 @@
 //! macOS and the BSDs: `kevent` in nanoseconds, and one datagram a call.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
@@ -16,6 +16,9 @@ use crate::ArrivalTime;
 
 pub(crate) const ARRIVAL_TIME: ArrivalTime = ArrivalTime::Read;
 pub(crate) const SEES_KERNEL_DROPS: bool = false;
+
+/// Largest number of datagrams that one call sends.
+pub(crate) const MOST_DATAGRAMS: usize = 1;
 
 /// Sets up a socket of the link; the receive buffer that it got. These systems refuse a buffer
 /// over their limit instead of giving what they can, so ask for less until they agree.
@@ -64,14 +67,17 @@ impl Receiver {
 /// Sends a datagram, without its ECN bits.
 pub(crate) fn send(
     socket: &UdpSocket,
-    data: &[u8],
+    datagrams: &[IoSlice<'_>],
     _: Ecn,
     to: Option<SocketAddr>,
-) -> io::Result<usize> {
-    match to {
-        Some(to) => socket.send_to(data, to),
-        None => socket.send(data),
+) -> io::Result<()> {
+    for data in datagrams {
+        match to {
+            Some(to) => socket.send_to(data, to)?,
+            None => socket.send(data)?,
+        };
     }
+    Ok(())
 }
 
 /// Waits for sockets and for a time, to the nanosecond.

@@ -1,6 +1,8 @@
 //! Links between real sockets, under the real clock. The harness needs Linux.
 
 #[cfg(target_os = "linux")]
+mod batches;
+#[cfg(target_os = "linux")]
 mod ecn;
 #[cfg(target_os = "linux")]
 mod from_here;
@@ -16,6 +18,7 @@ mod tun;
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
     fullpipe_testkit::main(&[
+        batches::TESTS,
         ecn::TESTS,
         from_here::TESTS,
         link::TESTS,

@@ -4,6 +4,7 @@
 //! sender's view. All that comes after is the same for each kind of file: figures, the kind of
 //! algorithm, the defects that the flow proves, and what cannot be known from it.
 
+mod copies;
 mod defects;
 mod events;
 mod figures;
@@ -23,6 +24,8 @@ mod page;
 mod place;
 mod qlog;
 mod sightings;
+#[cfg(test)]
+mod sightings_tests;
 mod story;
 mod tcp;
 #[cfg(test)]

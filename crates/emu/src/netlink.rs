@@ -137,11 +137,13 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::NewAddress(address), MAKE).map(drop)
     }
 
-    /// Sets the capacity of a device's own queue. The older way to say it is root's alone.
-    pub(crate) fn set_queue(&self, device: &str, packets: u32) -> io::Result<()> {
+    /// Sets the capacity of a device's own queue, and the largest number of segments that a packet
+    /// in it stands for. The older way to say it is root's alone.
+    pub(crate) fn set_queue(&self, device: &str, packets: u32, segments: u32) -> io::Result<()> {
         let mut link = LinkMessage::default();
         link.header.index = if_nametoindex(device)?;
-        link.attributes = vec![LinkAttribute::TxQueueLen(packets)];
+        link.attributes =
+            vec![LinkAttribute::TxQueueLen(packets), LinkAttribute::GsoMaxSegs(segments)];
         self.ask(RouteNetlinkMessage::SetLink(link), NLM_F_ACK).map(drop)
     }
 

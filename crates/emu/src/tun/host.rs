@@ -54,7 +54,7 @@ impl Host {
     fn behind(namespace: &Namespace, last: u8) -> Result<Self, EmuError> {
         let [a, b, c, _] = super::SERVER.octets();
         let device = namespace.enter(|| {
-            let (device, _) = open(NAME, (Ipv4Addr::new(a, b, c, last), BITS), None)?;
+            let (device, _) = open(NAME, (Ipv4Addr::new(a, b, c, last), BITS), None, false)?;
             fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
             Ok(device)
         })?;

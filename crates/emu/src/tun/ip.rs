@@ -7,17 +7,17 @@ use fullpipe_path::{Ecn, Header};
 use crate::outcome;
 
 /// Lengths of the headers of IP without options.
-const IPV4_HEADER: usize = 20;
-const IPV6_HEADER: usize = 40;
+pub(super) const IPV4_HEADER: usize = 20;
+pub(super) const IPV6_HEADER: usize = 40;
 
 /// Offsets in IPv4's header: of the type of service, which has the ECN bits, of the checksum and of
 /// the addresses.
 const TOS: usize = 1;
-const CHECKSUM: usize = 10;
-const IPV4_SOURCE: usize = 12;
+pub(super) const CHECKSUM: usize = 10;
+pub(super) const IPV4_SOURCE: usize = 12;
 
 /// Offset of the addresses in IPv6's header.
-const IPV6_SOURCE: usize = 8;
+pub(super) const IPV6_SOURCE: usize = 8;
 
 /// Numbers of protocols over IP.
 pub(super) const TCP: u8 = 6;
@@ -25,21 +25,21 @@ pub(super) const UDP: u8 = 17;
 
 /// Offsets of the checksums of TCP and UDP, and the length of UDP's header.
 const TCP_CHECKSUM: usize = 16;
-const UDP_CHECKSUM: usize = 6;
+pub(super) const UDP_CHECKSUM: usize = 6;
 pub(super) const UDP_HEADER: usize = 8;
 
 /// A packet of IPv4, or of IPv6 without extension headers: others have a protocol of which nothing
 /// is known here.
-struct Layout {
-    is_v6: bool,
-    protocol: u8,
+pub(super) struct Layout {
+    pub(super) is_v6: bool,
+    pub(super) protocol: u8,
     /// Offset of what is behind IP's header.
-    transport: usize,
+    pub(super) transport: usize,
     ecn: Ecn,
 }
 
 impl Layout {
-    fn of(packet: &[u8]) -> Option<Self> {
+    pub(super) fn of(packet: &[u8]) -> Option<Self> {
         let first = *packet.first()?;
         let (protocol, transport, bits) = match first >> 4 {
             4 => {
@@ -101,14 +101,14 @@ pub(super) fn corrupt(packet: &mut [u8], before: u64) {
 }
 
 /// A word of 16 bits; what is missing at the end is 0.
-fn word(bytes: &[u8], at: usize) -> u16 {
+pub(super) fn word(bytes: &[u8], at: usize) -> u16 {
     let byte = |at| bytes.get(at).copied().unwrap_or(0);
     u16::from_be_bytes([byte(at), byte(at + 1)])
 }
 
 /// Corrects a checksum for one word that was changed (RFC 1624, eqn. 3). Of UDP's (RFC 768) 0 is
 /// none at all, and one that comes out as 0 is sent as all ones.
-fn correct(header: &mut [u8], at: usize, old: u16, new: u16, is_udp: bool) {
+pub(super) fn correct(header: &mut [u8], at: usize, old: u16, new: u16, is_udp: bool) {
     let Some(place) = header.get_mut(at..at + 2) else { return };
     let sum = u16::from_be_bytes([place[0], place[1]]);
     if is_udp && sum == 0 {

@@ -15,8 +15,9 @@
 //! - Arrival is when the thread read the packet ([`ArrivalTime::Read`]): a TUN device gives no
 //!   stamps.
 //! - The link carries the ECN bits, and a mark of the path arrives.
-//! - [`LinkReport::kernel_drops`] are packets that found a device's own queue full;
-//!   [`LinkReport::endpoint_drops`] those that a device did not take in.
+//! - [`LinkReport::kernel_drops`] are packets that found a device's own queue full, where what the
+//!   kernel handed over at once (TSO, UDP GSO) counts once; [`LinkReport::endpoint_drops`] those
+//!   that a device did not take in.
 //! - A full packet is 1500 bytes. There is IPv4, and IPv6 if [`TunConfig::ipv6`] says so, without
 //!   packets to groups: the kernel sends them by itself.
 //!
@@ -32,9 +33,11 @@
 
 mod block;
 mod counters;
+mod datagram;
 mod host;
 mod ip;
 mod nat;
+mod offload;
 mod wire;
 mod worker;
 
@@ -226,7 +229,7 @@ impl TunLink {
         let ends = [(&server, SERVER, SERVER6), (&client, CLIENT, CLIENT6)];
         let [server_end, client_end] = ends.map(|(namespace, address, address6)| {
             let v6 = config.ipv6.then_some((address6, INSIDE_BITS6));
-            let device = namespace.enter(|| open(DEVICE, (address, INSIDE_BITS), v6))?;
+            let device = namespace.enter(|| open(DEVICE, (address, INSIDE_BITS), v6, true))?;
             device.map_err(EmuError::io("set up its namespace"))
         });
         let devices = [server_end?, client_end?];
@@ -246,11 +249,11 @@ impl TunLink {
         let block = Block::claim()?;
         let name = format!("{DEVICE}{}", block.number);
         let v6 = |address| config.ipv6.then_some((address, block.bits6()));
-        let here = open(&name, (block.here(), block.bits()), v6(block.here6()));
+        let here = open(&name, (block.here(), block.bits()), v6(block.here6()), true);
         let here = here.map_err(EmuError::io("make its device in this namespace"))?;
         let client = Namespace::create("client")?;
         let there = client.enter(|| {
-            let device = open(DEVICE, (block.there(), block.bits()), v6(block.there6()))?;
+            let device = open(DEVICE, (block.there(), block.bits()), v6(block.there6()), true)?;
             let netlink = Netlink::open()?;
             netlink.enable_loopback()?;
             netlink.add_default_route(DEVICE, AddressFamily::Inet)?;
@@ -428,18 +431,23 @@ fn has_ipv6() -> bool {
 }
 
 /// A device of the calling thread's namespace with its addresses, and what the kernel counts on it.
+/// With `offload` packets have a virtio network header and may stand for many.
 fn open(
     name: &str,
     (address, prefix_bits): (Ipv4Addr, u8),
     v6: Option<(Ipv6Addr, u8)>,
+    offload: bool,
 ) -> io::Result<(SyncDevice, Counters)> {
     let device = DeviceBuilder::new()
         .name(name)
         .ipv4(address, prefix_bits, None)
         .enable(false)
+        .with(|builder| {
+            builder.offload(offload);
+        })
         .build_sync()?;
     let netlink = Netlink::open()?;
-    netlink.set_queue(name, DEVICE_QUEUE_PACKETS)?;
+    netlink.set_queue(name, DEVICE_QUEUE_PACKETS, offload::MOST_SEGMENTS as u32)?;
     let set = |what: &str, to: &str| {
         // A kernel without IPv6 has nothing to set.
         match fs::write(format!("/proc/sys/net/ipv6/conf/{name}/{what}"), to) {

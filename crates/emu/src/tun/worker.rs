@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fullpipe_cc::Instant;
@@ -12,6 +13,7 @@ use tun_rs::SyncDevice;
 
 use super::counters::Counters;
 use super::nat::Nat;
+use super::offload::{self, Reader};
 use super::wire::Wire;
 use super::{ARRIVAL_TIME, DEVICE_QUEUE_PACKETS, TunConfig, ip};
 use crate::capture::{Capture, LinkEnd};
@@ -20,12 +22,13 @@ use crate::cross::Cross;
 use crate::os::{self, Waiter};
 use crate::outcome::{Active, Outcome, thread_cpu_time};
 use crate::report::Nanos;
+use crate::wake::Wakes;
 use crate::way_back::WayBack;
 use crate::{EmuError, HostReport, LinkReport};
 
-/// Largest number of reads from one device before packets that are due are sent. More would delay
+/// Number of packets from one device after which those that are due are sent. More would delay
 /// them.
-const READS_A_TURN: usize = 32;
+const PACKETS_A_TURN: usize = 32;
 
 /// Both directions.
 #[derive(Debug)]
@@ -103,7 +106,8 @@ pub(super) struct Worker {
     realtime: bool,
     cross: Cross,
     nat: Nat,
-    buffer: Vec<u8>,
+    reader: Reader,
+    wakes: Wakes,
     incoming: Vec<Vec<u8>>,
     due: Vec<Delivered<Vec<u8>>>,
     /// Buffers that wait for their next packet.
@@ -133,7 +137,8 @@ impl Worker {
             realtime: config.realtime,
             cross: Cross::new(config.cross.clone()),
             nat: Nat::new(&config.rebind),
-            buffer: vec![0; os::BUFFER_BYTES],
+            reader: Reader::new(),
+            wakes: Wakes::new(config.downlink.least_delay() + config.uplink.least_delay()),
             incoming: Vec::new(),
             due: Vec::new(),
             pool: Vec::new(),
@@ -182,7 +187,7 @@ impl Worker {
             let model = self.shared.model();
             let paths = [model.downlink.next_event(), model.uplink.next_event()];
             let others = [model.way_back.next_due(), self.cross.next_due(), self.nat.next_due()];
-            paths.into_iter().chain(others).flatten().min()
+            paths.into_iter().chain(others).flatten().min().map(|at| self.wakes.next(at))
         };
         let timeout = next.map(|at| at.since(self.clock.now()).into());
         let fds = std::iter::once(self.stopped.as_fd()).chain(self.devices.iter().map(AsFd::as_fd));
@@ -203,26 +208,26 @@ impl Worker {
 
     /// Lets what a device has into its path.
     fn read(&mut self, direction: Direction, now: Instant) -> io::Result<()> {
-        for _ in 0..READS_A_TURN {
-            match self.devices[direction as usize].recv(&mut self.buffer) {
-                Ok(bytes) if ip::is_for_a_group(&self.buffer[..bytes]) => {}
-                Ok(bytes) => {
-                    let mut packet = self.pool.pop().unwrap_or_default();
-                    packet.clear();
-                    packet.extend_from_slice(&self.buffer[..bytes]);
-                    if let Some(capture) = &mut self.capture {
-                        capture.note(LinkEnd::entry(direction), now, &packet);
-                    }
-                    if direction == Direction::Down && !self.nat.inward(&mut packet) {
-                        self.pool.push(packet);
-                        continue;
-                    }
-                    self.incoming.push(packet);
-                }
+        while self.incoming.len() < PACKETS_A_TURN {
+            let packets = match self.reader.read(&self.devices[direction as usize]) {
+                Ok(packets) => packets,
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
                     break;
                 }
                 Err(e) => return Err(e),
+            };
+            for packet in packets.filter(|packet| !ip::is_for_a_group(packet)) {
+                if let Some(capture) = &mut self.capture {
+                    capture.note(LinkEnd::entry(direction), now, packet);
+                }
+                let mut own = self.pool.pop().unwrap_or_default();
+                own.clear();
+                own.extend_from_slice(packet);
+                if direction == Direction::Down && !self.nat.inward(&mut own) {
+                    self.pool.push(own);
+                    continue;
+                }
+                self.incoming.push(own);
             }
         }
         if !self.incoming.is_empty() {
@@ -275,12 +280,14 @@ impl Worker {
                 self.due.push(packet);
             }
         }
+        if !self.due.is_empty() {
+            self.wakes.note(now);
+        }
         let outcome = &mut self.outcomes[direction as usize];
-        let device = &self.devices[1 - direction as usize];
-        for mut packet in self.due.drain(..) {
+        for packet in &mut self.due {
             outcome.queue_delay.record(packet.queued);
+            // Cross traffic has no data and goes nowhere.
             if packet.payload.is_empty() {
-                self.pool.push(packet.payload);
                 continue;
             }
             if packet.corrupted {
@@ -293,16 +300,30 @@ impl Worker {
             outcome.deliver(packet.at, ip::payload_bytes(&packet.payload));
             outcome.corrupted += u64::from(packet.corrupted);
             self.active.extend_to(packet.at);
-            if device.send(&packet.payload).is_err() {
-                outcome.send_failures.add(packet.wire_bytes);
+        }
+        let pool = &mut self.pool;
+        pool.extend(self.due.extract_if(.., |p| p.payload.is_empty()).map(|p| p.payload));
+        let device = &self.devices[1 - direction as usize];
+        let mut rest = &self.due[..];
+        while let (packets, behind) = rest.split_at(offload::together(device, rest))
+            && !packets.is_empty()
+        {
+            rest = behind;
+            let is_refused = offload::send(device, packets).is_err();
+            for packet in packets.iter().filter(|_| is_refused) {
+                if packets.len() == 1 || offload::send(device, slice::from_ref(packet)).is_err() {
+                    outcome.send_failures.add(packet.wire_bytes);
+                }
             }
             let sent = self.clock.now();
-            self.lateness.record(sent.since(packet.at));
-            if let Some(capture) = &mut self.capture {
-                capture.note(LinkEnd::exit(direction), sent, &packet.payload);
+            for packet in packets {
+                self.lateness.record(sent.since(packet.at));
+                if let Some(capture) = &mut self.capture {
+                    capture.note(LinkEnd::exit(direction), sent, &packet.payload);
+                }
             }
-            self.pool.push(packet.payload);
         }
+        pool.extend(self.due.drain(..).map(|packet| packet.payload));
     }
 
     fn report(self, host: HostReport) -> LinkReport {

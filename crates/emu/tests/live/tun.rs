@@ -1,7 +1,8 @@
 //! A link between two namespaces.
 
-use std::io::{Read, Write};
+use std::io::{IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use fullpipe_emu::tun::{TunConfig, TunLink};
 use fullpipe_emu::{Link, QueueLimit};
 use fullpipe_path::{ElementConfig, PathConfig, QueueConfig, RateConfig, StepConfig};
 use fullpipe_testkit::{PATIENCE, in_namespace};
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setsockopt, sockopt};
 
 fn half() -> Link {
     Link { delay: fullpipe_cc::Duration::from_millis(10), ..Link::default() }
@@ -149,8 +150,32 @@ fn a_corrupted_datagram_arrives_with_a_right_checksum() {
     assert_eq!(report.downlink.corrupted_packets, 60);
 }
 
+fn a_burst_of_one_gso_send_is_many_packets() {
+    let config = TunConfig { record_arrivals: 100, ..TunConfig::new(half().into(), half().into()) };
+    let link = TunLink::start(&config).expect("a link");
+    let open = |address| move || UdpSocket::bind((address, 9)).expect("a socket");
+    let from = server(&link).enter(open(SERVER)).expect("inside");
+    let to = link.client().enter(open(CLIENT)).expect("inside");
+    to.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let payload: Vec<u8> = (0..10 * 1200 + 700).map(|i| (i / 1200) as u8).collect();
+    let (segment, data) = ([ControlMessage::UdpGsoSegments(&1200)], [IoSlice::new(&payload)]);
+    let peer = SockaddrStorage::from(std::net::SocketAddr::from((CLIENT, 9)));
+    sendmsg(from.as_raw_fd(), &data, &segment, MsgFlags::empty(), Some(&peer)).expect("one call");
+    let mut buffer = [0; 2048];
+    for i in 0..11 {
+        let n = to.recv(&mut buffer).expect("a packet");
+        assert_eq!(n, if i < 10 { 1200 } else { 700 });
+        assert!(buffer[..n].iter().all(|b| *b == i), "packet {i}");
+    }
+    let report = link.finish().expect("it ran");
+    let sizes: Vec<_> = report.downlink.arrivals.iter().map(|a| a.header.wire_bytes).collect();
+    assert_eq!(sizes, [vec![1228; 10], vec![728]].concat());
+    assert_eq!(report.downlink.payload_bytes, payload.len() as u64);
+}
+
 fullpipe_testkit::tests! {
     [Root, Tun, Ip] tcp_crosses_the_link_and_nothing_stays_behind;
     long [Root, Tun] an_idle_link_carries_nothing, a_mark_of_the_path_arrives_with_a_right_checksum,
-        two_links_at_once_do_not_meet, a_corrupted_datagram_arrives_with_a_right_checksum;
+        two_links_at_once_do_not_meet, a_corrupted_datagram_arrives_with_a_right_checksum,
+        a_burst_of_one_gso_send_is_many_packets;
 }

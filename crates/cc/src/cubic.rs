@@ -210,8 +210,7 @@ impl CongestionControl for Cubic {
     /// begins at its own window: K is 0.
     fn on_rto(&mut self, conn: &mut Conn) {
         conn.note_timeout_answered();
-        conn.cwnd = conn.timeout_window();
-        self.slow_start.stop_converging();
+        self.slow_start.time_out(conn);
         self.w_max = 0;
         self.epoch = None;
         self.slow_start.pace(conn);
@@ -221,6 +220,7 @@ impl CongestionControl for Cubic {
     /// stage begins at its own window.
     fn on_safe_retreat(&mut self, conn: &mut Conn) {
         self.undo = None;
+        self.slow_start.end_convergence(conn);
         self.w_max = 0;
         self.cwnd_prior = conn.cwnd;
         self.epoch = None;

@@ -94,6 +94,10 @@ impl SlowStart {
         self.css = None;
         self.rapid.end();
         self.convergence = None;
+        if bytes == INFINITE {
+            // What was lost and arrived after all counts twice in what was sent.
+            self.search = Search::new();
+        }
     }
 
     /// Congestion begins an episode. The window falls to `beta` of it at once, or after Rapid Start
@@ -114,20 +118,34 @@ impl SlowStart {
     }
 
     /// Takes an ACK in while [`Self::converges`]. True if the recovery is over: the window is then
-    /// beta of what the path delivered in a round trip.
+    /// beta of what the path delivered in a round trip. The ACK that ends it may bring the last
+    /// losses, and acknowledge much that was sent before.
     pub(crate) fn converge(&mut self, conn: &mut Conn, rs: &RateSample) -> bool {
-        if let Some(convergence) = self.convergence.as_mut().filter(|_| conn.in_recovery()) {
-            convergence.on_ack(conn, rs.newly_acked);
-            self.ssthresh = conn.cwnd;
-            return false;
+        let Some(convergence) = &mut self.convergence else { return false };
+        convergence.on_ack(conn, rs.newly_acked - rs.newly_acked_after_recovery);
+        if !conn.in_recovery() {
+            self.end_convergence(conn);
         }
-        self.convergence = None;
-        true
+        self.ssthresh = conn.cwnd;
+        self.convergence.is_none()
     }
 
-    /// A timeout has set another window.
-    pub(crate) const fn stop_converging(&mut self) {
-        self.convergence = None;
+    /// The window has no more to follow: a timeout, or Careful Resume, sets another one.
+    pub(crate) fn end_convergence(&mut self, conn: &mut Conn) {
+        if let Some(convergence) = self.convergence.take() {
+            convergence.end(conn);
+            self.ssthresh = conn.cwnd;
+        }
+    }
+
+    /// A timeout: the threshold is what the losses have left.
+    pub(crate) fn time_out(&mut self, conn: &mut Conn) {
+        self.rapid.end();
+        if let Some(convergence) = &mut self.convergence {
+            convergence.on_ack(conn, 0);
+        }
+        self.end_convergence(conn);
+        conn.cwnd = conn.timeout_window();
     }
 
     pub(crate) const fn is_in(&self, conn: &Conn) -> bool {

@@ -5,11 +5,12 @@
 //! five by tripling. The price is a larger overshoot where the queue shows late: up to three times
 //! what the path holds, in place of twice.
 //!
-//! Three things differ from the draft. Its `rtt_floor` is the smallest RTT of about one round trip;
+//! Four things differ from the draft. Its `rtt_floor` is the smallest RTT of about one round trip;
 //! here it is that of the last [`QUEUE_SAMPLES`] samples or of a round trip, whichever is shorter,
 //! so that tripling ends within the round trip in which the queue appears. Tripling does not come
 //! back after a queue was seen: the draft lets it, and a flow that fills the path then triples each
-//! time that a queue drains. And the initial window is not doubled.
+//! time that a queue drains. The initial window is not doubled. And a recovery leaves at most beta
+//! of the window, also where not all of it was in flight.
 
 use crate::conn::Conn;
 use crate::sampler::RateSample;
@@ -74,13 +75,14 @@ impl RapidStart {
 
 /// The first recovery of a window-based flow after Rapid Start, "Congestion Handling": the window
 /// comes down with what is acknowledged and lost, and ends at beta times what the path delivered in
-/// a round trip.
+/// a round trip, or of the window if that is less: not all of a window need be in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Convergence {
     /// ack_factor and silence_factor, which is loss_factor too.
     ack_factor: Gain,
     silence_factor: Gain,
-    least: u64,
+    /// Beta of the window before: the most that is left, and a third of it the least.
+    most: u64,
     /// C.lost that the window has followed.
     lost: u64,
 }
@@ -91,16 +93,22 @@ impl Convergence {
     pub(crate) fn begin(conn: &mut Conn, beta: Gain, lost: u64) -> Self {
         let ack_factor = Gain::ratio(beta.complement().of(K.0), K.1);
         let silence_factor = beta.plus(ack_factor);
-        let least = (beta.of(conn.cwnd) / 3).max(conn.min_window());
-        conn.cwnd = silence_factor.of(conn.cwnd).max(least);
-        Self { ack_factor, silence_factor, least, lost }
+        let most = beta.of(conn.cwnd);
+        conn.cwnd = silence_factor.of(conn.cwnd).max(conn.min_window());
+        Self { ack_factor, silence_factor, most, lost }
     }
 
-    /// Takes an ACK of `acked` bytes in.
+    /// Takes an ACK in that has `acked` bytes of before the recovery.
     pub(crate) fn on_ack(&mut self, conn: &mut Conn, acked: u64) {
         let lost = conn.lost() - self.lost;
         self.lost = conn.lost();
         let cut = self.ack_factor.of(acked).saturating_add(self.silence_factor.of(lost));
-        conn.cwnd = conn.cwnd.saturating_sub(cut).max(self.least);
+        let least = (self.most / 3).max(conn.min_window());
+        conn.cwnd = conn.cwnd.saturating_sub(cut).max(least);
+    }
+
+    /// The recovery is over.
+    pub(crate) fn end(self, conn: &mut Conn) {
+        conn.cwnd = conn.cwnd.min(self.most).max(conn.min_window());
     }
 }

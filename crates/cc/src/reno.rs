@@ -63,14 +63,14 @@ impl CongestionControl for Reno {
     /// Persistent congestion, RFC 9002 section 7.6.2.
     fn on_rto(&mut self, conn: &mut Conn) {
         conn.note_timeout_answered();
-        conn.cwnd = conn.timeout_window();
-        self.slow_start.stop_converging();
+        self.slow_start.time_out(conn);
         self.acked = 0;
         self.slow_start.pace(conn);
     }
 
     fn on_safe_retreat(&mut self, conn: &mut Conn) {
         self.undo = None;
+        self.slow_start.end_convergence(conn);
         self.slow_start.pace(conn);
     }
 

@@ -415,6 +415,11 @@ impl Sampler {
         self.begin_path();
     }
 
+    /// The number of the path, modulo 64.
+    pub(crate) const fn path(&self) -> u8 {
+        (self.losses.0 >> Losses::PATH_SHIFT) as u8
+    }
+
     /// True if `p` was sent over the path that the flow uses now.
     #[inline]
     pub(crate) const fn is_of_this_path(&self, p: &PacketState) -> bool {

@@ -5,9 +5,11 @@
 //! volume: while the path has room, all that was sent in a window of time arrives one round trip
 //! later. It looks at a window of 3.5 round trips, so that no single ACK decides.
 //!
-//! Two things differ from the draft. A window that lies between two bins is interpolated with the
-//! bin before, which is where it is; the draft takes the one after. And the window stays as it is
-//! when slow start ends: the draft lowers it to its estimate of the BDP without a queue.
+//! Three things differ from the draft. A window that lies between two bins is interpolated with the
+//! bin before, which is where it is; the draft takes the one after. The window stays as it is when
+//! slow start ends: the draft lowers it to its estimate of the BDP without a queue. And what was
+//! sent while the application was the limit judges nothing: a burst counts as sent from the first
+//! ACK after it on, a round trip late, and a few packets after a pause would seem to lack it.
 
 use crate::conn::Conn;
 use crate::sampler::RateSample;
@@ -36,6 +38,8 @@ pub(crate) struct Search {
     /// The length of a bin; zero before the first sample.
     length: Duration,
     end: Instant,
+    /// [`crate::sampler::Sampler::path`] of all this.
+    path: u8,
 }
 
 impl Search {
@@ -46,13 +50,15 @@ impl Search {
             bin: 0,
             length: Duration::ZERO,
             end: Instant::from_nanos(0),
+            path: 0,
         }
     }
 
     /// Takes an ACK in. True if slow start is to end.
     pub(crate) fn observe(&mut self, conn: &Conn, rs: &RateSample) -> bool {
         let Some(rtt) = rs.rtt() else { return false };
-        if self.length == Duration::ZERO {
+        // What was in flight over the path of before is neither delivered nor lost.
+        if self.length == Duration::ZERO || self.path != conn.sampler.path() {
             self.begin(conn, rs.now, rtt);
         }
         if rs.now <= self.end || !self.advance(conn, rs.now) {
@@ -60,7 +66,7 @@ impl Search {
         }
         let back = (rtt.as_nanos() / self.length.as_nanos()) as usize;
         // The bin before those of the earlier window is read too.
-        if back >= EXTRA_BINS || self.bin <= W + back {
+        if back >= EXTRA_BINS || self.bin <= W + back || rs.is_app_limited {
             return false;
         }
         let delivered = u64::from(self.delivered());
@@ -74,24 +80,31 @@ impl Search {
         self.length = Duration::from_nanos(nanos.max(1));
         self.end = now + self.length;
         self.bin = 0;
+        self.path = conn.sampler.path();
         self.write(0, conn);
     }
 
     fn write(&mut self, bin: usize, conn: &Conn) {
         self.acked[bin % ACKED_BINS] = conn.delivered() as u32;
-        self.sent[bin % SENT_BINS] = (conn.departed().saturating_add(conn.inflight())) as u32;
+        self.sent[bin % SENT_BINS] = Self::sent_by(conn);
     }
 
-    /// Closes the bins that have passed. False if they are more than a window: what they hold is of
-    /// before a pause, and the windows begin anew.
+    fn sent_by(conn: &Conn) -> u32 {
+        conn.departed().saturating_add(conn.inflight()) as u32
+    }
+
+    /// Closes the bins that have passed. False if they are more than a window, so that what they
+    /// hold is of before a pause, or if less was sent than before, as the transport has discarded
+    /// packets: the windows begin anew.
     fn advance(&mut self, conn: &Conn, now: Instant) -> bool {
         let passed = now.since(self.end).as_nanos() / self.length.as_nanos() + 1;
-        if passed > W as u64 {
+        let (acked, sent) = (self.acked[self.bin % ACKED_BINS], self.sent[self.bin % SENT_BINS]);
+        let is_less = Self::sent_by(conn).wrapping_sub(sent) > u32::MAX / 2;
+        if passed > W as u64 || is_less {
             self.length = Duration::ZERO;
             return false;
         }
         let passed = passed as usize;
-        let (acked, sent) = (self.acked[self.bin % ACKED_BINS], self.sent[self.bin % SENT_BINS]);
         for skipped in self.bin + 1..self.bin + passed {
             self.acked[skipped % ACKED_BINS] = acked;
             self.sent[skipped % SENT_BINS] = sent;

@@ -1,7 +1,7 @@
 //! Rapid Start and SEARCH in whole flows.
 
 use crate::test_link::{Link, MS, SMSS};
-use crate::{Algorithm, Config, Start, State};
+use crate::{Algorithm, Config, Gain, RttSample, Start, State};
 
 const RAPID: fn() -> Config = || Config { start: Start::RapidStart, ..Config::new(1) };
 const SEARCH: fn() -> Config = || Config { start: Start::Search, ..Config::new(1) };
@@ -128,4 +128,246 @@ fn other_algorithms_start_as_ever() {
         }
     }
     assert_eq!(flights(Algorithm::BBR3, SEARCH(), 4), flights(Algorithm::BBR3, Config::new(1), 4));
+}
+
+/// The pacing rate of the standard Startup for the same bandwidth, with its margin; before there is
+/// one, that of the initial window.
+fn startup_rate(link: &Link) -> u64 {
+    let snapshot = link.cc.snapshot();
+    let srtt = snapshot.srtt.expect("measured");
+    let initial = crate::Rate::from_volume(link.cc.initial_cwnd(), srtt);
+    let found = Gain::percent(99).of_rate(link.bbr().max_bw);
+    Gain::percent(277).of_rate(initial.max(found)).as_bytes_per_sec()
+}
+
+/// A timeout ends the tripling as well: the first ACK after it ends the recovery already.
+#[test]
+fn a_timeout_ends_the_tripling() {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR3X, Algorithm::BBR3_LINUX] {
+        let mut link = Link::with(algorithm, 10_000, MS.times(200), RAPID());
+        link.run(MS.times(500));
+        link.now += MS.times(1_000);
+        let mut batch = link.cc.ack(link.now);
+        link.flight.drain(..).for_each(|f| batch.lost(&f.packet));
+        batch.timeout();
+        batch.finish();
+        link.run(MS.times(250));
+        let cwnd_gain = link.bbr().cwnd_gain.as_percent();
+        assert_eq!((link.state(), link.gain(), cwnd_gain), (State::Startup, 277, 200));
+    }
+}
+
+/// After the recovery the window is the standard Startup's, as the rate is from the first loss on.
+#[test]
+fn rate_and_window_of_the_tripling_do_not_come_back_with_the_end_of_a_recovery() {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR3X] {
+        let mut link = Link::with(algorithm, 10_000, MS.times(200), RAPID());
+        link.run(MS.times(700));
+        let mut losses = 1;
+        while link.lost == 0 {
+            link.step(&mut || core::mem::take(&mut losses) == 1);
+        }
+        let bdp = link.bbr().max_bw.bytes_in(MS.times(200));
+        assert!(link.cc.cwnd() <= 2 * bdp + 20 * SMSS, "{algorithm}: {} of {bdp}", link.cc.cwnd());
+        let rate = link.cc.pacing_rate().expect("paced").as_bytes_per_sec();
+        assert!(rate.abs_diff(startup_rate(&link)) < rate / 50, "{algorithm}: {rate}");
+        link.run(MS.times(250));
+        let bdp = link.bbr().max_bw.bytes_in(MS.times(200));
+        assert!(link.cc.cwnd() <= 2 * bdp + 20 * SMSS, "{algorithm}: {} of {bdp}", link.cc.cwnd());
+    }
+}
+
+/// Before there is a bandwidth, or where the application was the limit, the rate is still what the
+/// standard Startup begins with.
+#[test]
+fn the_end_of_the_tripling_leaves_the_rate_of_the_initial_window() {
+    for algorithm in [Algorithm::BBR3, Algorithm::BBR3X, Algorithm::BBR3_LINUX] {
+        let mut link = Link::with(algorithm, 50, MS.times(100), RAPID());
+        (0..5).for_each(|_| link.send_packet());
+        link.now += MS.times(100);
+        let mut batch = link.cc.ack(link.now);
+        link.flight.drain(..1).for_each(|f| batch.lost(&f.packet));
+        link.flight.drain(..1).for_each(|f| batch.acked(&f.packet));
+        batch.rtt(RttSample::Ambiguous);
+        batch.finish();
+        let rate = link.cc.pacing_rate().expect("paced");
+        assert!(rate >= Gain::percent(270).of_rate(crate::Rate::from_volume(12_000, MS)));
+
+        let mut link = Link::with(algorithm, 50, MS.times(100), RAPID());
+        link.busy = false;
+        for rtt in [100, 100, 120, 120, 120, 120] {
+            link.rtt = MS.times(rtt);
+            link.cc.on_app_limited();
+            link.send_packet();
+            link.run(MS.times(130));
+        }
+        assert_eq!(link.gain(), 277, "{algorithm}");
+        let rate = link.cc.pacing_rate().expect("paced").as_bytes_per_sec();
+        assert!(rate.abs_diff(startup_rate(&link)) < rate / 5, "{algorithm}: {rate}");
+    }
+}
+
+/// Everything of the first flights was lost: the threshold is a third of beta of the window, as the
+/// window of a recovery would be.
+#[test]
+fn a_timeout_after_the_tripling_leaves_what_the_losses_leave() {
+    for (algorithm, beta) in [(Algorithm::CUBIC, 70), (Algorithm::RENO, 50)] {
+        let mut link = Link::with(algorithm, 10_000, MS.times(200), RAPID());
+        link.run(MS.times(500));
+        let before = link.cc.cwnd();
+        while link.cc.inflight() + SMSS <= before {
+            link.send_packet();
+        }
+        link.now += MS.times(1_000);
+        let mut batch = link.cc.ack(link.now);
+        link.flight.drain(..).for_each(|f| batch.lost(&f.packet));
+        batch.timeout();
+        batch.finish();
+        let snapshot = link.cc.snapshot();
+        let ssthresh = snapshot.ssthresh.expect("congestion");
+        assert_eq!(snapshot.cwnd, 2 * SMSS);
+        assert!(ssthresh.abs_diff(before * beta / 300) < SMSS, "{algorithm}: {ssthresh} {before}");
+        // Slow start doubles from here on.
+        link.run(MS.times(210));
+        assert_eq!(link.cc.cwnd(), 4 * SMSS, "{algorithm}");
+    }
+}
+
+/// The loss timer finds the last losses, and the ACK that ends the recovery acknowledges what was
+/// sent before it.
+#[test]
+fn the_last_ack_of_a_recovery_counts() {
+    for (algorithm, beta) in [(Algorithm::CUBIC, 70), (Algorithm::RENO, 50)] {
+        let mut link = Link::with(algorithm, 10_000, MS.times(200), RAPID());
+        link.run(MS.times(500));
+        let before = link.cc.cwnd();
+        let lost = link.flight.len() / 2;
+        let flight = link.cc.inflight();
+        let mut batch = link.cc.ack(link.now);
+        link.flight.drain(..lost).for_each(|f| batch.lost(&f.packet));
+        batch.finish();
+        link.send_packet();
+        link.now += MS.times(200);
+        let mut batch = link.cc.ack(link.now);
+        link.flight.drain(..).for_each(|f| batch.acked(&f.packet));
+        batch.finish();
+        let unused = before - flight;
+        let silence = beta + (100 - beta) * 2 / 3;
+        let expected = (flight - lost as u64 * SMSS) * beta / 100 + unused * silence / 100;
+        let cwnd = link.cc.cwnd();
+        assert!(cwnd.abs_diff(expected) < cwnd / 20, "{algorithm}: {cwnd} for {expected}");
+    }
+}
+
+/// Beta of the window is left at most, also of one that was not used.
+#[test]
+fn a_window_that_was_not_full_is_reduced_as_well() {
+    for (algorithm, beta) in [(Algorithm::CUBIC, 70), (Algorithm::RENO, 50)] {
+        let mut link = Link::with(algorithm, 10_000, MS.times(200), RAPID());
+        link.run(MS.times(700));
+        link.busy = false;
+        link.run(MS.times(300));
+        let before = link.cc.cwnd();
+        (0..3).for_each(|_| link.send_packet());
+        let mut losses = 1;
+        while link.lost == 0 {
+            link.step(&mut || core::mem::take(&mut losses) == 1);
+        }
+        link.send_packet();
+        link.run(MS.times(250));
+        assert_eq!(link.cc.cwnd(), before * beta / 100, "{algorithm}");
+    }
+}
+
+/// A larger packet has a larger least window, or none would leave again.
+#[test]
+fn the_least_window_of_the_recovery_follows_the_packet_size() {
+    for algorithm in [Algorithm::CUBIC, Algorithm::RENO] {
+        let mut link = Link::with(algorithm, 10, MS.times(100), RAPID());
+        (0..20).for_each(|_| link.send_packet());
+        link.now += MS.times(100);
+        let mut batch = link.cc.ack(link.now);
+        link.flight.drain(..1).for_each(|f| batch.acked(&f.packet));
+        link.flight.drain(..1).for_each(|f| batch.lost(&f.packet));
+        batch.finish();
+        link.cc.on_mtu_update(link.now, 9_000, None);
+        let mut batch = link.cc.ack(link.now);
+        link.flight.drain(..1).for_each(|f| batch.acked(&f.packet));
+        link.flight.drain(..).for_each(|f| batch.lost(&f.packet));
+        batch.finish();
+        assert_eq!(link.cc.cwnd(), 18_000, "{algorithm}");
+        link.size = 9_000;
+        link.run(MS.times(300));
+        assert!(link.cc.cwnd() >= 18_000 && link.delivered > 0, "{algorithm}");
+    }
+}
+
+/// What was in flight over another address is neither delivered nor lost, and no sign of a full
+/// path.
+#[test]
+fn search_does_not_miss_what_was_forgotten() {
+    let mut link = Link::with(Algorithm::CUBIC, 10_000, MS.times(100), SEARCH());
+    link.run(MS.times(620));
+    link.cc.forget_flight();
+    link.flight.clear();
+    link.run(MS.times(500));
+    assert_eq!(link.state(), State::SlowStart);
+}
+
+/// Nor what was discarded: a flow that then sends little has sent less than nothing.
+#[test]
+fn search_does_not_miss_what_was_discarded() {
+    let mut link = Link::with(Algorithm::CUBIC, 10_000, MS.times(100), SEARCH());
+    for i in 0..30 {
+        link.send_packet();
+        link.now += MS.times(100);
+        let mut batch = link.cc.ack(link.now);
+        link.flight.drain(..1).for_each(|f| batch.acked(&f.packet));
+        batch.finish();
+        assert_eq!(link.state(), State::SlowStart, "{i}");
+        link.flight.drain(..).for_each(|f| link.cc.on_discarded(&f.packet));
+        link.now += MS.times(50);
+        if i == 10 {
+            (0..6).for_each(|_| link.send_packet());
+        }
+    }
+}
+
+/// A long answer after a pause, and after another pause a short one.
+#[test]
+fn search_does_not_take_a_short_answer_after_a_long_one_for_a_full_path() {
+    for pause in (10..35).map(|n| n * 10) {
+        let mut link = Link::with(Algorithm::CUBIC, 10_000, MS.times(100), SEARCH());
+        link.run(MS.times(650));
+        link.busy = false;
+        link.run(MS.times(110));
+        link.now += MS.times(200);
+        link.busy = true;
+        link.run(MS.times(40));
+        link.busy = false;
+        link.run(MS.times(110));
+        link.now += MS.times(pause);
+        link.send_packet();
+        link.run(MS.times(110));
+        assert_eq!(link.state(), State::SlowStart, "{pause}");
+    }
+}
+
+/// What was lost and arrived after all has not been sent twice.
+#[test]
+fn search_does_not_count_late_packets_twice() {
+    let mut link = Link::with(Algorithm::CUBIC, 10_000, MS.times(100), SEARCH());
+    link.run(MS.times(620));
+    let count = link.flight.len() * 9 / 10;
+    let late: std::vec::Vec<_> = link.flight.drain(..count).map(|f| f.packet).collect();
+    let mut batch = link.cc.ack(link.now);
+    late.iter().for_each(|packet| batch.lost(packet));
+    batch.finish();
+    link.now += MS.times(20);
+    let mut batch = link.cc.ack(link.now);
+    late.iter().for_each(|packet| batch.acked_after_loss(packet));
+    batch.finish();
+    link.cc.on_spurious_loss(link.now);
+    link.run(MS.times(400));
+    assert_eq!(link.state(), State::SlowStart);
 }

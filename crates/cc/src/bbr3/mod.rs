@@ -295,6 +295,9 @@ impl<R: Rules> CongestionControl for Bbr3<R> {
 
     /// OnEnterFastRecovery(), section "Modulating cwnd in Loss Recovery".
     fn on_enter_recovery(&mut self, conn: &mut Conn) {
+        if self.control.rapid_start.triples() {
+            self.end_rapid_start(conn);
+        }
         self.save_cwnd(conn);
         self.undo.save(&self.bounds);
     }

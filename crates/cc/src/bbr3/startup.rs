@@ -14,8 +14,8 @@ impl<R: Rules> Bbr3<R> {
         self.enter(State::Startup);
     }
 
-    /// Rapid Start: the first queue or loss ends the tripling, and Startup goes on with its own
-    /// gains. The rate of the tripling must not outlive it, although Startup's else only rises.
+    /// Rapid Start: the first queue or congestion ends the tripling, and Startup goes on with its
+    /// own gains.
     #[inline]
     pub(super) fn watch_rapid_start(&mut self, conn: &mut Conn, rs: &RateSample) {
         if self.control.rapid_start.triples() {
@@ -25,17 +25,29 @@ impl<R: Rules> Bbr3<R> {
 
     #[cold]
     fn judge_rapid_start(&mut self, conn: &mut Conn, rs: &RateSample) {
-        if conn.in_recovery() || self.full_pipe.reached {
-            self.control.rapid_start.end();
+        if self.control.rapid_start.observe(conn, rs) || self.full_pipe.reached {
+            self.end_rapid_start(conn);
         }
-        self.control.rapid_start.observe(conn, rs);
-        if self.state == State::Startup && !self.control.rapid_start.triples() {
+    }
+
+    /// The rate and the window of the tripling must not outlive it, although Startup's else only
+    /// rise: they are those of a Startup that has found the same bandwidth. ProbeRTT goes back to
+    /// Startup with them.
+    #[cold]
+    pub(super) fn end_rapid_start(&mut self, conn: &mut Conn) {
+        self.control.rapid_start.end();
+        if self.full_pipe.reached {
+            return;
+        }
+        if self.state == State::Startup {
             self.enter_startup();
-            let rate = self.control.pacing_gain.of_rate(self.bandwidth.max);
-            conn.set_pacing_rate(rate.max(R::least_pacing_rate(conn)));
-            let most = self.bdp_multiple(conn, self.bandwidth.max, self.control.cwnd_gain);
-            conn.cwnd = conn.cwnd.min(most.max(conn.initial_cwnd));
         }
+        let gains = self.control.startup_gains;
+        self.init_pacing_rate(conn);
+        self.set_pacing_rate_with_gain(conn, gains.pacing);
+        let most = self.inflight(conn, self.bandwidth.max, gains.cwnd).max(conn.initial_cwnd);
+        conn.cwnd = conn.cwnd.min(most);
+        self.control.prior_cwnd = self.control.prior_cwnd.min(most);
     }
 
     /// CheckStartupDone(), "Startup Dynamics". Its losses were looked at before.

@@ -8,8 +8,8 @@
 #   ./test.sh release  # the packages of the published crates, each with the oldest Rust that it needs, and the core
 #                      # without an operating system
 #   ./test.sh --long   # what takes longer or needs more, beside ./test.sh: all tests in real time, other
-#                      # programs and stacks, the kernel program, more generated cases, mutants of the core, the
-#                      # Python package, the page in the browser, TCP on a board, packages, the oldest Rust
+#                      # programs and stacks, the kernel program, more generated cases, the Python package, the
+#                      # page in the browser, TCP on a board, packages, the oldest Rust
 #
 # Needs Rust (rustup) and a C compiler. cargo-nextest is installed with cargo if it is not there: a
 # minute. As root on Debian, what else is needed is installed with apt-get; elsewhere the tests that
@@ -17,7 +17,7 @@
 # for these reasons into failures.
 #
 # Some parts of --long run when a variable asks for them: INTEROP_ALL=1, LONG=1, BULK_HTTP3=1,
-# SOAK=1h, FULLPIPE_BESIDE_LINUX=5, BARE=1, DENY=1, DEB_IN_QEMU=1, RPM=1. What is not run is said.
+# SOAK=1h, MUTANTS=1, FULLPIPE_BESIDE_LINUX=5, BARE=1, DENY=1, DEB_IN_QEMU=1, RPM=1. What is not run is said.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -246,10 +246,10 @@ lab_page() {
 
 more_cases() {
     say "more generated cases"
-    PROPTEST_CASES=500 FUZZ_EVENTS=500000 STRANGERS=500000 JUDGE_SEEDS=20 FUZZ_DATAGRAMS=500000 \
+    PROPTEST_CASES=250 FUZZ_EVENTS=250000 STRANGERS=250000 JUDGE_SEEDS=10 FUZZ_DATAGRAMS=250000 \
         run_lane cases fast "$@" -E 'not binary(live) and (test(properties) or test(invariants) or test(fuzz)
             or test(hostile) or test(strangers) or test(verdicts) or test(judge))'
-    PROPTEST_CASES=5000 run_lane twin fast "$@" -E 'not binary(live) and test(twin)'
+    PROPTEST_CASES=3000 run_lane twin fast "$@" -E 'not binary(live) and test(twin)'
 }
 
 # The crates under everything once more with the assertions and overflow checks that the release
@@ -278,7 +278,9 @@ for package in json.load(sys.stdin)["packages"]:
 # A sample, the same in each run: the core is built once for each mutant.
 mutants() {
     say "mutants of the core, a sample"
-    if has python3; then
+    if [ -z "${MUTANTS:-}" ]; then
+        echo "not run: four builds of the core without optimization (MUTANTS=1 ./test.sh --long)"
+    elif has python3; then
         scripts/mutants.sh || failed=1
     else
         echo "not run: it needs python3"

@@ -324,10 +324,14 @@ static inline uint64_t loss_thresh(const struct bbr3 *b, const struct bbr3_conn 
 	return LOSS_THRESH + expected_loss(b, c, bytes);
 }
 
-static inline bool is_loss_of_path_in_startup(const struct bbr3 *b, const struct bbr3_sample *rs)
+static inline bool is_loss_of_path_in_startup(const struct bbr3 *b, const struct bbr3_conn *c,
+					      const struct bbr3_sample *rs)
 {
-	return is_on(PATH_LOSS) && is_short(rs->rtt, b->min_rtt) &&
-	       rs->lost <= gain_of(LOSS_THRESH + BASELINE_LOSS_MAX, rs->tx_in_flight);
+	if (!is_on(PATH_LOSS) || !is_short(rs->rtt, b->min_rtt))
+		return false;
+	uint64_t most = gain_of(LOSS_THRESH + BASELINE_LOSS_MAX, rs->tx_in_flight);
+
+	return rs->lost <= add_sat(most, 2 * square_root(mul_sat(most, c->smss)));
 }
 
 static inline bool is_small_loss(const struct bbr3 *b, const struct bbr3_conn *c,

@@ -74,7 +74,7 @@ SELDOM void judge_losses_of_startup(struct bbr3 *b, const struct bbr3_conn *c,
 	b->loss_events_in_round = 0;
 	if (b->full_bw_reached || events < STARTUP_FULL_LOSS_COUNT ||
 	    !is_inflight_too_high(b, c, rs->lost, rs->tx_in_flight) ||
-	    is_loss_of_path_in_startup(b, rs))
+	    is_loss_of_path_in_startup(b, c, rs))
 		return;
 	b->undo_state = STARTUP;
 	end_startup(b, c);

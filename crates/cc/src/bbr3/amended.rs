@@ -449,17 +449,20 @@ impl Amend for Amended {
     }
 
     /// Startup knows nothing yet of what the path loses: there is no queue, and the losses are no
-    /// more than the path is believed to lose at most. Startup that fills a short buffer loses far
-    /// more.
+    /// more than the path is believed to lose at most, and two standard deviations of that. Startup
+    /// that fills a short buffer loses far more. One that ends for the path's losses leaves a flow
+    /// at a tenth of the link, because losses count as the path's once a queue was seen.
     fn is_loss_of_path_in_startup(
         &self,
         view: &View<'_>,
         rs: &RateSample,
         loss_thresh: Gain,
     ) -> bool {
+        let most = loss_thresh.plus(BASELINE_LOSS_MAX).of(rs.tx_in_flight);
+        let deviation = most.saturating_mul(view.conn.smss).isqrt();
         self.has(Amendment::PathLoss)
             && is_short(rs.rtt, view.rtt.min)
-            && rs.lost <= loss_thresh.plus(BASELINE_LOSS_MAX).of(rs.tx_in_flight)
+            && rs.lost <= most.saturating_add(2 * deviation)
     }
 
     fn is_small_loss(&self, conn: &Conn, rs: &RateSample) -> bool {

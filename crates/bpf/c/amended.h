@@ -327,7 +327,7 @@ static inline uint64_t loss_thresh(const struct bbr3 *b, const struct bbr3_conn 
 static inline bool is_loss_of_path_in_startup(const struct bbr3 *b, const struct bbr3_conn *c,
 					      const struct bbr3_sample *rs)
 {
-	if (!is_on(PATH_LOSS) || !is_short(rs->rtt, b->min_rtt))
+	if (!is_on(PATH_LOSS) || (b->full_bw_count > 0 && !is_short(rs->rtt, b->min_rtt)))
 		return false;
 	uint64_t most = gain_of(LOSS_THRESH + BASELINE_LOSS_MAX, rs->tx_in_flight);
 

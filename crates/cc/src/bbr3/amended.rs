@@ -448,10 +448,11 @@ impl Amend for Amended {
         }
     }
 
-    /// Startup knows nothing yet of what the path loses: there is no queue, and the losses are no
-    /// more than the path is believed to lose at most, and two standard deviations of that. Startup
-    /// that fills a short buffer loses far more. One that ends for the path's losses leaves a flow
-    /// at a tenth of the link, because losses count as the path's once a queue was seen.
+    /// Startup knows nothing yet of what the path loses: the last round grew or there is no queue,
+    /// and the losses are no more than the path is believed to lose at most, and two standard
+    /// deviations of that. Startup that fills a short buffer loses far more. One that ends for the
+    /// path's losses leaves a flow at a tenth of the link, because losses count as the path's once a
+    /// queue was seen. Growth is asked because jitter makes the RTT long without a queue.
     fn is_loss_of_path_in_startup(
         &self,
         view: &View<'_>,
@@ -461,7 +462,7 @@ impl Amend for Amended {
         let most = loss_thresh.plus(BASELINE_LOSS_MAX).of(rs.tx_in_flight);
         let deviation = most.saturating_mul(view.conn.smss).isqrt();
         self.has(Amendment::PathLoss)
-            && is_short(rs.rtt, view.rtt.min)
+            && (view.full_pipe.count == 0 || is_short(rs.rtt, view.rtt.min))
             && rs.lost <= most.saturating_add(2 * deviation)
     }
 

@@ -92,6 +92,27 @@ fn losses_on_a_path_with_jitter_are_the_path_s_own() {
     assert!(far < 75, "{far} %: rather others' queue");
 }
 
+/// Chance may lose twice of 5 % in a round of Startup, and jitter hides that there is no queue. A
+/// flow whose Startup ended for that would stay at a tenth of the link: each of these 80 does not.
+#[test]
+fn startup_does_not_end_for_the_path_s_own_losses() {
+    for (seed, late) in (1..=40_u64).flat_map(|seed| [(seed, 0), (seed, 4)]) {
+        let mut link = Link::new(Algorithm::BBR3X, 50, MS.times(40));
+        let mut random = seed * 0x9E37_79B9_7F4A_7C15;
+        let (rtt, end) = (link.rtt, link.now + Duration::from_secs(4));
+        while link.now < end {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            link.rtt = rtt + MS.times(if random % 8 < 6 { late } else { 0 });
+            let is_lost = random / 8 % 20 == 0;
+            link.step(&mut || is_lost);
+        }
+        let max_bw = link.bbr().max_bw;
+        assert!(max_bw > crate::Rate::from_bits_per_sec(35_000_000), "{seed}, {late} ms: {max_bw}");
+    }
+}
+
 /// Marks where packets wait for more than `above`, as a classic queue does; the window's share of
 /// the estimated BDP after ten round trips of a standing queue, in percent.
 fn share_of_window(algorithm: Algorithm, without: Amendments, others: Duration) -> u64 {

@@ -106,3 +106,26 @@ fn a_file_of_rates_and_one_of_delays_are_one_trace() {
     assert!(field.rate_alone(&trace).delay_trace.is_none());
     std::fs::remove_dir_all(&dir).expect("it was there");
 }
+
+#[test]
+fn two_files_that_say_the_time_since_1970_begin_when_the_later_one_does() {
+    let table = |name: &str, begin: u64, values: &[u64]| {
+        let rows = values.iter().zip(begin..).map(|(value, at)| format!("{at},{value}\n"));
+        plain(format!("timestamp,{name}\n{}", rows.collect::<String>()))
+    };
+    let (begin, ms) = (1_700_000_000, Duration::from_millis);
+    let rates = || table("mbps", begin, &[5, 6, 6, 7, 8]);
+    let trace = rates().with_delays(table("rtt_ms", begin + 2, &[40, 50, 60, 70])).expect("one");
+    assert_eq!(rate(&trace), (vec![(0, 6000), (1000, 7000), (2000, 8000)], Some(3000)));
+    let rtts = trace.rtt.expect("delays");
+    assert_eq!(rtts.steps(), [(ms(0), ms(40)), (ms(1000), ms(50)), (ms(2000), ms(60))]);
+    let delays = table("rtt_ms", begin - 1, &[30, 40, 50]);
+    let trace = rates().with_delays(delays).expect("one");
+    assert_eq!(trace.rtt.expect("delays").steps(), [(ms(0), ms(40)), (ms(1000), ms(50))]);
+    assert_eq!(trace.notes.length, ms(2000));
+    let error = rates().with_delays(table("rtt_ms", begin + 30, &[40, 50])).expect_err("apart");
+    assert!(error.to_string().contains("delay_trace begins 30 s after it"), "{error}");
+    // Times of a clock that began with the machine say nothing about another one's.
+    let trace = rates().with_delays(table("rtt_ms", 5000, &[40, 50])).expect("one");
+    assert_eq!(trace.notes.length, ms(2000));
+}

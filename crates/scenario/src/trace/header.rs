@@ -1,6 +1,10 @@
 //! The columns of a table: what each one is, and in which unit.
 
 use super::known::{Known, Unit};
+use super::names::{
+    begins_with, has_unknown_unit, is_a_spread, is_an_amount, is_of_a_vehicle, is_upwards, role_of,
+    said_rate, said_time, says_percent,
+};
 use super::units::{RateUnit, TimeUnit};
 use super::{Columns, TraceFileError, TraceOptions, wrong};
 
@@ -54,121 +58,13 @@ pub(super) struct Column {
 pub(super) struct Header {
     pub(super) columns: Vec<Column>,
     pub(super) unused: Vec<String>,
+    /// Place and name of a column that is the same in all rows of one path.
+    pub(super) of_path: Option<(usize, &'static str)>,
 }
 
 /// True if two names of columns are the same but for capital letters.
 pub(super) fn same(name: &str, other: &str) -> bool {
     name.eq_ignore_ascii_case(other)
-}
-
-/// The words of a column's name in small letters: `Throughput (Mbps)` has `throughput` and `mbps`.
-fn words(name: &str) -> Vec<String> {
-    let split = name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    split.map(str::to_lowercase).collect()
-}
-
-fn has(words: &[String], any: &[&str]) -> bool {
-    words.iter().any(|word| any.contains(&word.as_str()))
-}
-
-const RATE_UNITS: [(&[&str], f64, &str); 4] = [
-    (&["gbps", "gbit", "gbits"], 1e9 / 8.0, "Gbit/s"),
-    (&["mbps", "mbit", "mbits"], 1e6 / 8.0, "Mbit/s"),
-    (&["kbps", "kbit", "kbits"], 1e3 / 8.0, "kbit/s"),
-    (&["bps", "bit", "bits"], 1.0 / 8.0, "bit/s"),
-];
-
-/// Units that differ in capital letters, or that words of letters and digits would cut in two.
-const EXACT_UNITS: [(&[&str], f64, &str); 11] = [
-    (&["GiB/s"], 1_073_741_824.0, "GiB/s"),
-    (&["MiB/s"], 1_048_576.0, "MiB/s"),
-    (&["KiB/s", "kiB/s"], 1024.0, "KiB/s"),
-    (&["GB/s", "GBps"], 1e9, "GB/s"),
-    (&["MB/s", "MBps"], 1e6, "MB/s"),
-    (&["kB/s", "KB/s", "kBps", "KBps"], 1e3, "kB/s"),
-    (&["B/s", "Bps"], 1.0, "B/s"),
-    (&["Gb/s", "gb/s"], 1e9 / 8.0, "Gbit/s"),
-    (&["Mb/s", "mb/s"], 1e6 / 8.0, "Mbit/s"),
-    (&["Kb/s", "kb/s"], 1e3 / 8.0, "kbit/s"),
-    (&["b/s"], 1.0 / 8.0, "bit/s"),
-];
-
-/// Bytes in full; `per second` goes without saying.
-const BYTE_WORDS: [(&[&str], f64, &str); 4] = [
-    (&["gbyte", "gbytes", "gigabytes"], 1e9, "GB/s"),
-    (&["mbyte", "mbytes", "megabytes"], 1e6, "MB/s"),
-    (&["kbyte", "kbytes", "kilobytes"], 1e3, "kB/s"),
-    (&["byte", "bytes"], 1.0, "B/s"),
-];
-
-/// Of the other direction: not the rate where there is another one.
-const UPWARDS: [&str; 5] = ["up", "upload", "ul", "uplink", "upstream"];
-
-/// Of a spread: not the value where there is another one.
-const SPREADS: [&str; 8] = ["min", "max", "std", "stddev", "stdev", "mdev", "var", "baseline"];
-
-const RATES: [&str; 9] =
-    ["rate", "bitrate", "throughput", "bandwidth", "bw", "goodput", "capacity", "tput", "speed"];
-const RTTS: [&str; 3] = ["rtt", "ping", "latency"];
-const DELAYS: [&str; 3] = ["delay", "owd", "oneway"];
-const LOSSES: [&str; 3] = ["loss", "lost", "plr"];
-const TIMES: [&str; 8] = ["time", "t", "timestamp", "ts", "epoch", "date", "datetime", "elapsed"];
-
-/// The meaning of a column by its name.
-fn role_of(name: &str) -> Option<Role> {
-    let words = words(name);
-    let is_rate_unit = || {
-        RATE_UNITS.iter().any(|(names, ..)| has(&words, names))
-            || EXACT_UNITS.iter().any(|(names, ..)| names.iter().any(|unit| name.contains(unit)))
-            || BYTE_WORDS.iter().any(|(names, ..)| has(&words, names))
-                && has(&words, &["s", "sec", "second", "per"])
-    };
-    match () {
-        () if has(&words, &RTTS) || has(&words, &["round"]) && has(&words, &["trip"]) => {
-            Some(Role::Rtt)
-        }
-        () if has(&words, &DELAYS) || has(&words, &["one"]) && has(&words, &["way"]) => {
-            // That of a queue is in addition to the path's.
-            let is_of_a_queue = words.iter().any(|word| word.starts_with("queu"));
-            (!is_of_a_queue).then_some(Role::Delay)
-        }
-        // `loss_rate` is a loss.
-        () if has(&words, &LOSSES) => Some(Role::Loss),
-        () if has(&words, &RATES) || is_rate_unit() => Some(Role::Rate),
-        () if has(&words, &["download", "dl", "downlink"]) => Some(Role::Rate),
-        () if has(&words, &TIMES) => Some(Role::Time),
-        () if words.len() == 1 && TimeUnit::of_words(&words).is_some() => Some(Role::Time),
-        () => None,
-    }
-}
-
-/// True if a name begins with a word of its meaning, as `rtt` does and `video_ts` does not.
-fn begins_with(role: Role, name: &str) -> bool {
-    let of_role: &[&str] = match role {
-        Role::Time => &TIMES,
-        Role::Rate => &RATES,
-        Role::Rtt => &RTTS,
-        Role::Delay => &DELAYS,
-        Role::Loss => &LOSSES,
-    };
-    words(name).first().is_some_and(|word| of_role.contains(&word.as_str()))
-}
-
-/// The unit of a rate that its name says: bytes per second and its sign.
-fn said_rate(name: &str) -> Option<(f64, &'static str)> {
-    let words = words(name);
-    let exact = EXACT_UNITS.iter().find(|(names, ..)| names.iter().any(|u| name.contains(u)));
-    let bits = || RATE_UNITS.iter().find(|(names, ..)| has(&words, names));
-    let bytes = || BYTE_WORDS.iter().find(|(names, ..)| has(&words, names));
-    let (_, scale, unit) = exact.or_else(bits).or_else(bytes)?;
-    Some((*scale, unit))
-}
-
-/// True if a name says bytes, and nothing of a rate or of a second.
-fn is_an_amount(name: &str) -> bool {
-    let words = words(name);
-    let has_bytes = BYTE_WORDS.iter().any(|(names, ..)| has(&words, names));
-    has_bytes && !has(&words, &RATES) && !has(&words, &["s", "sec", "second", "per"])
 }
 
 /// Refuses an option that says another unit than the column's name.
@@ -197,10 +93,9 @@ fn unit_of(
     known: Option<&Known>,
     options: &TraceOptions,
 ) -> Result<(Option<f64>, &'static str), TraceFileError> {
-    let words = words(name);
     let known = known.and_then(|known| known.unit(name));
     let time = |unit: TimeUnit| (unit.nanos(), unit.name());
-    let said_time = TimeUnit::of_words(&words).map(time);
+    let said_time = said_time(role, name);
     Ok(match role {
         Role::Time => match agreed(name, said_time, options.time_unit.map(time), "time_unit")? {
             Some((scale, unit)) => (Some(scale), unit),
@@ -216,9 +111,8 @@ fn unit_of(
             match agreed(name, said, asked, "rate_unit")?.or(known) {
                 Some((scale, unit)) => (Some(scale), unit),
                 // A unit that is not known, and not one that goes without saying.
-                None if name.contains('/') || has(&words, &["per", "sec"]) => (None, ""),
-                None if is_an_amount(name) => (None, ""),
-                None => (Some(RATE_UNITS[1].1), RATE_UNITS[1].2),
+                None if has_unknown_unit(name) || is_an_amount(name) => (None, ""),
+                None => (Some(RateUnit::Mbits.bytes()), "Mbit/s"),
             }
         }
         Role::Rtt | Role::Delay => {
@@ -231,9 +125,7 @@ fn unit_of(
             // A delay counts for both directions.
             (Some(if role == Role::Delay { 2.0 * scale } else { scale }), unit)
         }
-        Role::Loss if name.contains('%') || has(&words, &["percent", "pct", "percentage"]) => {
-            (Some(0.01), "percent")
-        }
+        Role::Loss if says_percent(name) => (Some(0.01), "percent"),
         Role::Loss => (Some(1.0), "from 0 to 1"),
     })
 }
@@ -248,7 +140,7 @@ fn column(
     let (scale, unit) = unit_of(role, name, known, options)?;
     let says_unit = match role {
         Role::Rate => said_rate(name).is_some() && !is_an_amount(name),
-        _ => TimeUnit::of_words(&words(name)).is_some(),
+        _ => said_time(role, name).is_some(),
     };
     Ok(Column { role, index, name: name.to_owned(), scale, unit, says_unit })
 }
@@ -266,6 +158,15 @@ impl Header {
     /// Columns by their names.
     pub(super) fn named(names: &[String], options: &TraceOptions) -> Result<Self, TraceFileError> {
         let known = Known::of(names);
+        let header = Self::with_known(names, known, options)?;
+        Ok(Self { of_path: known.and_then(|known| known.of_path(names)), ..header })
+    }
+
+    fn with_known(
+        names: &[String],
+        known: Option<&Known>,
+        options: &TraceOptions,
+    ) -> Result<Self, TraceFileError> {
         if !options.columns.is_empty() {
             return Self::chosen(names, known, options);
         }
@@ -275,7 +176,7 @@ impl Header {
         };
         let columns =
             chosen.into_iter().map(|(role, i)| column(role, i, &names[i], known, options));
-        Self { columns: columns.collect::<Result<_, _>>()?, unused: Vec::new() }
+        Self { columns: columns.collect::<Result<_, _>>()?, unused: Vec::new(), of_path: None }
             .checked(names, options)
     }
 
@@ -288,6 +189,7 @@ impl Header {
         let candidates = |role: Role| -> Vec<usize> {
             let of_role = |name: &String| role_of(name) == Some(role);
             let mut found: Vec<usize> = (0..names.len()).filter(|i| of_role(&names[*i])).collect();
+            found.retain(|i| role != Role::Rate || !is_of_a_vehicle(&names[*i], names));
             if role == Role::Rate && found.is_empty() && options.rate_unit.is_some() {
                 found = (0..names.len()).filter(|i| is_an_amount(&names[*i])).collect();
             }
@@ -296,8 +198,8 @@ impl Header {
                     found.retain(|i| is_better(&names[*i]));
                 }
             };
-            prefer(&|name| !has(&words(name), &UPWARDS));
-            prefer(&|name| !has(&words(name), &SPREADS));
+            prefer(&|name| !is_upwards(name));
+            prefer(&|name| !is_a_spread(name));
             // A rate may as well begin with its unit.
             prefer(&|name| role != Role::Rate && begins_with(role, name));
             found
@@ -357,7 +259,7 @@ impl Header {
             let column = column(*role, i, "", None, options)?;
             Ok(Column { name: names[i].clone(), ..column })
         });
-        Self { columns: columns.collect::<Result<_, _>>()?, unused: Vec::new() }
+        Self { columns: columns.collect::<Result<_, _>>()?, unused: Vec::new(), of_path: None }
             .checked(&names, options)
     }
 
@@ -388,7 +290,7 @@ impl Header {
             };
             columns.push(column(role, index, &names[index], known, options)?);
         }
-        Self { columns, unused: Vec::new() }.checked(names, options)
+        Self { columns, unused: Vec::new(), of_path: None }.checked(names, options)
     }
 
     fn checked(mut self, names: &[String], options: &TraceOptions) -> Result<Self, TraceFileError> {

@@ -17,6 +17,8 @@ pub(super) struct Known {
     has: &'static [&'static str],
     /// The columns that are read, where they are there.
     reads: &'static [(Role, &'static str)],
+    /// A column that is the same in all rows of one path.
+    of_path: Option<&'static str>,
     /// Units that the names do not say.
     units: &'static [(&'static str, Unit)],
 }
@@ -26,6 +28,7 @@ const KNOWN: [Known; 4] = [
     Known {
         has: &["in_flight", "min_rtt", "rtt", "delivery_rate"],
         reads: &[(Role::Time, "time (ns GMT)"), (Role::Rate, "delivery_rate"), (Role::Rtt, "rtt")],
+        of_path: Some("session_id"),
         units: &[
             ("delivery_rate", Unit::Rate(RateUnit::Bytes)),
             ("rtt", Unit::Time(TimeUnit::Micros)),
@@ -36,6 +39,7 @@ const KNOWN: [Known; 4] = [
     Known {
         has: &["Timestamp", "DL_bitrate"],
         reads: &[(Role::Time, "Timestamp"), (Role::Rate, "DL_bitrate"), (Role::Rtt, "PINGAVG")],
+        of_path: None,
         units: &[
             ("DL_bitrate", Unit::Rate(RateUnit::Kbits)),
             ("UL_bitrate", Unit::Rate(RateUnit::Kbits)),
@@ -45,12 +49,14 @@ const KNOWN: [Known; 4] = [
     Known {
         has: &["Server ID", "Timestamp", "Ping", "Download"],
         reads: &[(Role::Time, "Timestamp"), (Role::Rate, "Download"), (Role::Rtt, "Ping")],
+        of_path: None,
         units: &[("Download", Unit::Rate(RateUnit::Bits)), ("Upload", Unit::Rate(RateUnit::Bits))],
     },
     // cake-autorate: the shaper's rate is what the link carries; what was achieved may be less.
     Known {
         has: &["LOG_TIMESTAMP", "CAKE_DL_RATE_KBPS"],
         reads: &[(Role::Time, "LOG_TIMESTAMP"), (Role::Rate, "CAKE_DL_RATE_KBPS")],
+        of_path: None,
         units: &[],
     },
 ];
@@ -68,6 +74,12 @@ impl Known {
             Some((*role, names.iter().position(|name| same(name, wanted))?))
         };
         self.reads.iter().filter_map(place).collect()
+    }
+
+    /// Place and name of the column that is the same in all rows of one path.
+    pub(super) fn of_path(&self, names: &[String]) -> Option<(usize, &'static str)> {
+        let wanted = self.of_path?;
+        Some((names.iter().position(|name| same(name, wanted))?, wanted))
     }
 
     /// The unit of a column.

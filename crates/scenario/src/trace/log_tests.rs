@@ -189,7 +189,7 @@ fn the_lines_of_ping_and_fping_have_round_trip_times_and_losses() {
             format!("[170000000{i}.0] 64 bytes from ::1: icmp_seq={n} ttl=64 time=1 ms\n")
         })
         .collect();
-    assert_eq!(plain(wrapped).notes.rows, 7 + 1);
+    assert_eq!(told(&plain(wrapped)), (Some("ping"), None, Some(1.0), Some(0.0)));
     let fping = "[1700000000.10000] 192.0.2.7 : [0], 64 bytes, 20.5 ms (20.5 avg, 0% loss)\n\
         [1700000001.10000] 192.0.2.7 : [1], timed out (20.5 avg, 50% loss)\n\
         [1700000002.10000] 192.0.2.7 : [2], 64 bytes, 26.5 ms (23.5 avg, 33% loss)\n\n\
@@ -203,10 +203,10 @@ fn the_lines_of_ping_and_fping_have_round_trip_times_and_losses() {
         ("::1 : [0], 64 bytes, 0.05 ms (0.05 avg, 0% loss)\n", "line 1: fping without times"),
         (
             "[1700000000.1] a : [0], 64 bytes, 1 ms\n[1700000000.2] b : [0], 64 bytes, 1 ms\n",
-            "line 2: answers of two hosts, which are two paths; keep one: grep -F 'a :'",
+            "line 2: answers of two hosts, which are two paths; keep one: grep -E '(^|] )a +: '",
         ),
         (
-            "[1.0] 64 bytes from ::1: icmp_seq=1 time=1 ms\n[2.0] 64 bytes from ::1: icmp_seq=4000000000 time=1 ms\n",
+            "[1.0] a : [0], 64 bytes, 1 ms\n[2.0] a : [4000000000], 64 bytes, 1 ms\n",
             "more than 10000000 rows",
         ),
         ("PING example.net (192.0.2.7) 56(84) bytes of data.\n", "has no answer"),
@@ -214,4 +214,153 @@ fn the_lines_of_ping_and_fping_have_round_trip_times_and_losses() {
         let error = refused(file);
         assert!(error.contains(says), "{says}: {error}");
     }
+}
+
+/// Lines of ping with times, numbers, round-trip times and whatever follows.
+fn pings(lines: &[(f64, u32, &str)]) -> String {
+    let line = |(at, n, rest): &(f64, u32, &str)| {
+        format!("[{:.3}] 64 bytes from 192.0.2.7: icmp_seq={n} ttl=55 {rest}\n", 1.7e9 + at)
+    };
+    lines.iter().map(line).collect()
+}
+
+/// The number of rows, and of those the lost ones.
+fn rows_and_losses(file: &str) -> (usize, usize) {
+    let trace = plain(file);
+    let losses = trace.loss.as_ref().expect("losses").steps();
+    let lost = losses.iter().filter(|(_, lost)| *lost == Probability::ONE).count();
+    (trace.notes.rows, lost)
+}
+
+#[test]
+fn numbers_of_ping_go_on_behind_65535_and_begin_anew_with_each_run() {
+    // The answer to the last number comes behind that to the first one.
+    let wrapped = pings(&[
+        (0.0, 65_534, "time=10 ms"),
+        (1.0, 0, "time=10 ms"),
+        (1.1, 65_535, "time=1100 ms"),
+        (2.0, 1, "time=10 ms"),
+        (3.0, 2, "time=10 ms"),
+    ]);
+    assert_eq!(rows_and_losses(&wrapped), (5, 0));
+    let run = |at: f64| {
+        "PING a (192.0.2.7) 56(84) bytes of data.\n".to_owned()
+            + &pings(&[(at, 1, "time=10 ms"), (at + 1.0, 3, "time=10 ms")])
+    };
+    // Each of three runs lost one, and between two runs nothing was.
+    assert_eq!(rows_and_losses(&(run(0.0) + &run(10.0) + &run(20.0))), (9, 3));
+    let fping = |at: u32| {
+        format!(
+            "[{at}.0] a : [0], 64 bytes, 1 ms\n[{}.0] a : [2], 64 bytes, 1 ms\na : xmt/rcv/%loss = 3/2/33%\n",
+            at + 2
+        )
+    };
+    assert_eq!(rows_and_losses(&(fping(10) + &fping(20))), (6, 2));
+    let error = refused(&pings(&[(0.0, 70_000, "time=10 ms")]));
+    assert!(error.contains("line 1: an icmp_seq of 70000"), "{error}");
+}
+
+#[test]
+fn answers_of_ping_are_those_of_one_host() {
+    let answer = |from: &str, n: u32| {
+        format!("[170000000{n}.0] 64 bytes from {from}: icmp_seq={n} ttl=55 time=10 ms\n")
+    };
+    let named = answer("a.example (192.0.2.7)", 1) + &answer("192.0.2.7", 2);
+    assert_eq!(rows_and_losses(&named), (2, 0));
+    let keep = "keep one: grep -E '[ (]192\\.0\\.2\\.7(\\)|: icmp)'";
+    let asked = |host: &str| format!("PING {host} ({host}) 56(84) bytes of data.\n");
+    let two = asked("192.0.2.7") + &answer("192.0.2.7", 1) + &asked("192.0.2.8");
+    for (file, line) in [(answer("192.0.2.7", 1) + &answer("192.0.2.8", 2), 2), (two, 3)] {
+        let error = refused(&file);
+        assert!(error.contains(&format!("line {line}: ")) && error.contains(keep), "{error}");
+    }
+    // A name in a file ends no quotes.
+    let odd = refused(&(answer("a';b", 1) + &answer("c", 2)));
+    assert!(odd.contains("grep -E '[ (]a?;b("), "{odd}");
+}
+
+#[test]
+fn numbers_of_ping_may_have_a_comma_and_are_no_losses() {
+    let comma = pings(&[(0.0, 1, "time=0,5 ms"), (1.0, 2, "time=12,5 ms"), (2.0, 3, "")]);
+    assert_eq!(told(&plain(comma)), (Some("ping"), None, Some(8.5), Some(0.0)));
+    let error = refused(&pings(&[(0.0, 1, "time=1.2.3 ms")]));
+    assert!(error.contains("line 1: \"1.2.3\" is no number"), "{error}");
+    let error = refused("[2023-11-14 22:13:20] a : [0], 64 bytes, 1 ms\n");
+    assert!(error.contains("line 1: '2023-11-14 22:13:20' is no time in seconds"), "{error}");
+}
+
+#[test]
+fn a_packet_is_lost_or_answered_once() {
+    let late = pings(&[(0.0, 1, "time=10 ms"), (0.5, 1, "time=510 ms (DUP!)")])
+        + "[1700000001.000] no answer yet for icmp_seq=2\n"
+        + &pings(&[(1.6, 2, "time=1600 ms"), (2.0, 3, "time=10 ms")]);
+    assert_eq!(rows_and_losses(&late), (3, 0));
+    let redirect = "[1700000000.0] From 10.0.0.1 icmp_seq=1 Redirect Host(New nexthop: 10.0.0.2)\n"
+        .to_owned()
+        + &pings(&[(0.1, 1, "time=1 ms"), (1.1, 2, "time=1 ms")]);
+    assert_eq!(rows_and_losses(&redirect), (2, 0));
+    let told_twice = pings(&[(0.0, 1, "time=1 ms"), (2.0, 3, "time=1 ms")])
+        + "[1700000003.0] From 10.0.0.1 icmp_seq=2 Destination Host Unreachable\n";
+    assert_eq!(rows_and_losses(&told_twice), (3, 1));
+}
+
+#[test]
+fn results_of_several_paths_are_refused_with_a_command_that_keeps_one() {
+    let result = |measurement: u32, host: &str, at: u32| {
+        format!(
+            "{{\"prb_id\":1,\"msm_id\":{measurement},\"dst_addr\":\"{host}\",\"timestamp\":{at},\"avg\":9,\"sent\":1,\
+             \"rcvd\":1}}"
+        )
+    };
+    let error = refused(&format!("{}\n{}", result(1, "a", 1), result(2, "b", 2)));
+    assert!(error.contains("keep one: jq -s '[flatten[] | select(.msm_id == 1)]'"), "{error}");
+    let error = refused(&format!("[{},{}]", result(1, "a", 1), result(1, "b", 2)));
+    assert!(error.contains("jq -s '[flatten[] | select(.dst_addr == \"a\")]'"), "{error}");
+    let error = refused(&format!("[{},{}]", result(1, "a'", 1), result(1, "b", 2)));
+    assert!(error.contains("select(.dst_addr == \"a?\")]'"), "{error}");
+}
+
+#[test]
+fn a_second_run_in_a_log_is_refused() {
+    let run = iperf3(&[(0.0, 40.0, false), (1.0, 40.0, false)]);
+    let error = refused(&(run.clone() + "\n" + &run));
+    assert!(error.starts_with("it is of iperf3 -J, and its times begin again"), "{error}");
+    let flent = "{\"x_values\":[0,1],\"results\":{\"TCP upload\":[5,6],\"TCP totals\":[9,9]}}";
+    let error = refused(&format!("{flent}\n{flent}"));
+    assert!(error.contains("it is of flent, and has several logs"), "{error}");
+    assert_eq!(told(&plain(flent)).1, Some(5.5), "an upload");
+    let totals = refused("{\"x_values\":[0,1],\"results\":{\"TCP totals\":[9,9]}}");
+    assert!(totals.contains("none is known as a rate"), "{totals}");
+}
+
+#[test]
+fn of_flent_the_named_series_alone_are_written() {
+    let series: Vec<String> = (0..2000).map(|i| format!("\"S {i}\":[{i}]")).collect();
+    let times = vec!["0"; 40_000].join(",");
+    let log = format!("{{\"x_values\":[{times}],\"results\":{{{}}}}}", series.join(","));
+    let log: serde_json::Value = serde_json::from_str(&log).expect("JSON");
+    let options = |time: &str, rate: &str| TraceOptions {
+        columns: Columns { time: Some(time.into()), rate: Some(rate.into()), ..Columns::default() },
+        ..TraceOptions::default()
+    };
+    // By name, and by number behind the times.
+    for (time, rate) in [("time_s", "s 7"), ("1", "9")] {
+        let table = flent::table(&log, &options(time, rate)).expect("a table");
+        assert!(table.text.starts_with("time_s,\"S 7\"\n0,7\n0,\n"), "{rate}");
+        assert_eq!(table.options.columns.rate.as_deref(), Some("S 7"));
+    }
+    let error = flent::table(&log, &options("1", "none")).err().expect("none").to_string();
+    assert!(error.contains("has no series 'none'; its series are 'S 0', 'S 1'"), "{error}");
+}
+
+#[test]
+fn json_of_many_small_values_is_refused_before_they_take_memory() {
+    for (value, count) in [("0", 2 << 20), ("{\"\":0}", 1 << 20), ("[[]]", 1 << 20)] {
+        let text = format!("{{\"a\":[{}]}}", vec![value; count].join(","));
+        let error = refused(&text);
+        assert!(error.contains("more than 256 MB of memory"), "{value}: {error}");
+    }
+    // A log of 20,000 intervals is far from that.
+    let intervals: Vec<_> = (0..20_000).map(|i| (f64::from(i), 8.0, false)).collect();
+    assert_eq!(told(&plain(iperf3(&intervals))).1, Some(8.0));
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Deserializer, Value};
 
-use super::{TraceFileError, TraceOptions, units::RateUnit, wrong};
+use super::{TraceFileError, TraceOptions, flent, units::RateUnit, wrong};
 
 /// A table made of a log: the program, and its text as CSV.
 pub(super) struct AsTable {
@@ -51,8 +51,8 @@ struct Log {
     /// The round-trip time, and its column's name.
     rtt: Option<(Place, &'static str)>,
     loss: Losses,
-    /// A value that all rows share, so that they are of one path.
-    same: Option<Place>,
+    /// Values that all rows share, so that they are of one path.
+    same: &'static [Place],
 }
 
 const LOGS: [Log; 8] = [
@@ -65,7 +65,7 @@ const LOGS: [Log; 8] = [
         rate: Some(Rates::BitsPerSecond("/sum/bits_per_second")),
         rtt: Some(("/streams/0/rtt", "rtt_us")),
         loss: Losses::Percent("/sum/lost_percent"),
-        same: None,
+        same: &[],
     },
     Log {
         program: "iperf3 --json-stream",
@@ -76,7 +76,7 @@ const LOGS: [Log; 8] = [
         rate: Some(Rates::BitsPerSecond("/data/sum/bits_per_second")),
         rtt: Some(("/data/streams/0/rtt", "rtt_us")),
         loss: Losses::Percent("/data/sum/lost_percent"),
-        same: None,
+        same: &[],
     },
     Log {
         program: "irtt",
@@ -87,7 +87,7 @@ const LOGS: [Log; 8] = [
         rate: None,
         rtt: Some(("/delay/rtt", "rtt_ns")),
         loss: Losses::Lost("/lost"),
-        same: None,
+        same: &[],
     },
     Log {
         program: "RIPE Atlas ping",
@@ -98,7 +98,7 @@ const LOGS: [Log; 8] = [
         rate: None,
         rtt: Some(("/avg", "rtt_ms")),
         loss: Losses::Arrived("/rcvd", "/sent"),
-        same: Some("/prb_id"),
+        same: &["/prb_id", "/msm_id", "/dst_addr"],
     },
     Log {
         program: "ndt7-client -format json",
@@ -109,7 +109,7 @@ const LOGS: [Log; 8] = [
         rate: Some(Rates::Total("/Value/AppInfo/NumBytes")),
         rtt: None,
         loss: Losses::None,
-        same: None,
+        same: &[],
     },
     Log {
         program: "ndt7",
@@ -120,7 +120,7 @@ const LOGS: [Log; 8] = [
         rate: Some(Rates::Total("/TCPInfo/BytesAcked")),
         rtt: Some(("/TCPInfo/RTT", "rtt_us")),
         loss: Losses::None,
-        same: None,
+        same: &[],
     },
     Log {
         program: "speedtest -f json",
@@ -131,7 +131,7 @@ const LOGS: [Log; 8] = [
         rate: Some(Rates::BytesPerSecond("/download/bandwidth")),
         rtt: Some(("/ping/latency", "rtt_ms")),
         loss: Losses::Percent("/packetLoss"),
-        same: None,
+        same: &[],
     },
     Log {
         program: "speedtest-cli --json",
@@ -142,17 +142,39 @@ const LOGS: [Log; 8] = [
         rate: Some(Rates::BitsPerSecond("/download")),
         rtt: Some(("/ping", "rtt_ms")),
         loss: Losses::None,
-        same: None,
+        same: &[],
     },
 ];
 
-/// Series of flent's that are taken: the first one that is there. Its rates are in Mbit/s.
-const FLENT_RATES: [&str; 5] =
-    ["TCP download sum", "TCP download", "TCP upload sum", "TCP upload", "TCP totals"];
-const FLENT_RTTS: [&str; 2] = ["Ping (ms) ICMP", "Ping (ms) avg"];
+/// The most bytes of memory that the values of a log may take.
+const MAX_MEMORY: usize = 256 << 20;
+
+/// Bytes of memory that a text in JSON takes at most, about: many times its own where it has many
+/// small values.
+fn memory(text: &[u8]) -> usize {
+    let of = |byte: &u8| match byte {
+        b'{' => 400,
+        b'[' => 300,
+        b',' => 160,
+        _ => 1,
+    };
+    text.iter().map(of).sum()
+}
+
+/// A text in the quotes of a shell, on one line; what would end them is a question mark.
+pub(super) fn in_quotes(text: &str) -> String {
+    let shown = |c: char| if c.is_control() || c == '\'' { '?' } else { c };
+    format!("'{}'", text.chars().map(shown).collect::<String>())
+}
 
 /// A log in JSON as a table.
 pub(super) fn table(text: &[u8], options: &TraceOptions) -> Result<AsTable, TraceFileError> {
+    if memory(text) > MAX_MEMORY {
+        return wrong(format!(
+            "JSON whose values take more than {} MB of memory; make a table of it, as with jq and its @csv",
+            MAX_MEMORY >> 20
+        ));
+    }
     let documents: Result<Vec<Value>, _> = Deserializer::from_slice(text).into_iter().collect();
     let documents = match documents {
         Ok(documents) => documents,
@@ -168,7 +190,10 @@ pub(super) fn table(text: &[u8], options: &TraceOptions) -> Result<AsTable, Trac
         .collect();
     let has = |place: &&str| documents.first().is_some_and(|first| first.pointer(place).is_some());
     if ["/x_values", "/results"].iter().all(has) {
-        return flent(&documents[0], options);
+        if documents.len() > 1 {
+            return wrong("it is of flent, and has several logs; write a file for each");
+        }
+        return flent::table(&documents[0], options);
     }
     let Some(log) = LOGS.iter().find(|log| log.has.iter().all(has)) else {
         let known: Vec<&str> = LOGS.iter().map(|log| log.program).collect();
@@ -210,19 +235,29 @@ impl Log {
             self.only.iter().all(is) && row.pointer(self.time.0).is_some()
         };
         let mut rows: Vec<&Value> = rows.iter().filter(counts).copied().collect();
-        let Some(first) = rows.first() else {
+        if rows.is_empty() {
             return wrong(format!("it is of {program}, and has no rows with times and values"));
-        };
-        if let Some(place) = self.same {
-            let (own, name) = (cell(first, place), &place[1..]);
-            if rows.iter().any(|row| cell(row, place) != own) {
+        }
+        for place in self.same {
+            let mut values = rows.iter().filter_map(|row| row.pointer(place));
+            let Some(own) = values.next() else { continue };
+            if values.any(|value| value != own) {
+                let name = &place[1..];
+                let keep = in_quotes(&format!("[flatten[] | select(.{name} == {own})]"));
                 return wrong(format!(
                     "it is of {program}, and its rows differ in {name}, so that they are not of one path; keep one: \
-                     jq '[.[] | select(.{name} == {own})]'"
+                     jq -s {keep}"
                 ));
             }
+        }
+        let time = |row: &&Value| row.pointer(self.time.0).and_then(Value::as_f64);
+        if !self.same.is_empty() {
             // Results come in the order in which they were collected.
             rows.sort_by_key(|row| row.pointer(self.time.0).and_then(Value::as_u64));
+        } else if !rows.iter().filter_map(time).is_sorted() {
+            return wrong(format!(
+                "it is of {program}, and its times begin again, as those of several runs do; write a file for each"
+            ));
         }
         let mut names = vec![self.time.1];
         names.extend(self.rate.map(|rate| match rate {
@@ -289,41 +324,4 @@ impl Log {
             }
         })
     }
-}
-
-/// flent's series, which stand beside each other.
-fn flent(log: &Value, options: &TraceOptions) -> Result<AsTable, TraceFileError> {
-    let times = log["x_values"].as_array().map_or(&[][..], Vec::as_slice);
-    let all: Vec<&str> = log["results"]
-        .as_object()
-        .map(|all| all.keys().map(String::as_str).collect())
-        .unwrap_or_default();
-    let first = |wanted: &[&'static str]| wanted.iter().find(|name| all.contains(name)).copied();
-    let chosen = [first(&FLENT_RATES), first(&FLENT_RTTS)];
-    // Those that the options name are among all of them.
-    let names: Vec<&str> = match options.columns == super::Columns::default() {
-        true => chosen.into_iter().flatten().collect(),
-        false => all.clone(),
-    };
-    if names.is_empty() {
-        let list: Vec<String> =
-            all.iter().map(|name| format!("'{}'", name.escape_debug())).collect();
-        return wrong(format!(
-            "it is of flent, and of its series none is known as a rate or an RTT: {}; write columns = {{ time = \
-             \"time_s\", rate = \"…\" }}",
-            list.join(", ")
-        ));
-    }
-    let mut text = "time_s".to_owned();
-    for name in &names {
-        let _ = write!(text, ",\"{}\"", name.replace(['"', '\n', '\r'], " "));
-    }
-    for (i, time) in times.iter().enumerate() {
-        let _ = write!(text, "\n{time}");
-        for name in &names {
-            let _ = write!(text, ",{}", log["results"][name][i]);
-        }
-    }
-    text.push('\n');
-    Ok(AsTable { program: "flent", text, options: options.clone() })
 }

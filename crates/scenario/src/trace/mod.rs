@@ -8,10 +8,12 @@
 //! their text.
 
 mod dates;
+mod flent;
 mod header;
 mod known;
 mod lines;
 mod logs;
+mod names;
 mod packed;
 mod pings;
 mod series;
@@ -158,6 +160,8 @@ pub struct Notes {
     pub other_rows: usize,
     /// Rows at the time of the row above, in place of which they are taken.
     pub repeated_times: usize,
+    /// Nanoseconds from 1970 to the first row, where its time says that.
+    pub(crate) begin: Option<i128>,
     /// Length of the trace: to the end of the last row.
     pub length: Duration,
     /// The median of the times from row to row.
@@ -177,15 +181,32 @@ impl Trace {
         Self { rate: Some(rate), rtt: None, loss: None, notes }
     }
 
-    /// The same with the round-trip times of another one, as long as the shorter of both.
+    /// The same with the round-trip times of another one, as long as the shorter of both. Where
+    /// both say the time since 1970, they begin when the later one does.
     ///
     /// # Errors
-    /// It has some already.
-    pub(crate) fn with_delays(mut self, delays: Self) -> Result<Self, TraceFileError> {
+    /// It has some already, or they have no time in common.
+    pub(crate) fn with_delays(mut self, mut delays: Self) -> Result<Self, TraceFileError> {
         if self.rtt.is_some() {
             return wrong(
                 "it has round-trip times or delays itself; leave out delay_trace, or name its other columns",
             );
+        }
+        if let Some((begin, of_delays)) = self.notes.begin.zip(delays.notes.begin) {
+            let earlier = if of_delays > begin { &mut self } else { &mut delays };
+            let missing = begin.abs_diff(of_delays);
+            match u64::try_from(missing).map(Duration::from_nanos) {
+                Ok(missing) if missing < earlier.notes.length => earlier.leave_out(missing),
+                _ if missing > 0 => {
+                    return wrong(format!(
+                        "delay_trace begins {} s {} it, and they have no time in common; write files of one time, or \
+                         times that begin with 0",
+                        missing as f64 / 1e9,
+                        if of_delays > begin { "after" } else { "before" }
+                    ));
+                }
+                _ => {}
+            }
         }
         let Some(rtts) = delays.rtt else {
             return wrong(
@@ -225,6 +246,19 @@ impl Trace {
         self.loss = self.loss.map(|losses| series::cut(losses, length));
         self.notes.length = length;
         Ok(self)
+    }
+
+    /// Leaves out the beginning.
+    fn leave_out(&mut self, beginning: Duration) {
+        if beginning == Duration::ZERO {
+            return;
+        }
+        if let Some(RateConfig::Series(rates)) = &mut self.rate {
+            *rates = series::from(rates, beginning);
+        }
+        self.rtt = self.rtt.take().map(|rtts| series::from(&rtts, beginning));
+        self.loss = self.loss.take().map(|losses| series::from(&losses, beginning));
+        self.notes.length = self.notes.length - beginning;
     }
 
     /// Reads a file.

@@ -180,6 +180,17 @@ pub(super) fn cut<V: Clone + PartialEq>(series: Series<V>, length: Duration) -> 
     Series::new(steps.collect::<Vec<_>>(), period).unwrap_or(series)
 }
 
+/// A series without its beginning, which is shorter than it.
+pub(super) fn from<V: Clone + PartialEq>(series: &Series<V>, beginning: Duration) -> Series<V> {
+    let steps = series.steps();
+    // What holds at that time does so from there.
+    let first = steps.partition_point(|(at, _)| *at <= beginning).saturating_sub(1);
+    let later = |(at, value): &(Duration, V)| (*at - beginning, value.clone());
+    let period = series.period().map(|period| period - beginning);
+    let left: Vec<(Duration, V)> = steps[first..].iter().map(later).collect();
+    Series::new(left, period).unwrap_or_else(|_| series.clone())
+}
+
 /// The series of a table's columns.
 pub(super) fn trace(
     mut rows: Rows,

@@ -5,6 +5,7 @@ use fullpipe_cc::Duration;
 use super::dates::{Civil, DAY, formats_of, is_format};
 use super::header::{Column, Header, Role};
 use super::lines::Lines;
+use super::logs::in_quotes;
 use super::series::{self, Rows};
 use super::units::{RateUnit, TimeUnit, plausible};
 use super::{Columns, Gaps, Notes, Trace, TraceFileError, TraceOptions, wrong};
@@ -24,6 +25,8 @@ pub(super) struct Table<'a> {
     header: Header,
     /// The first time.
     zero: Option<Zero>,
+    /// The first value of the column that is the same in all rows of one path.
+    path: Option<String>,
     /// The first cell of the rows that count, in a table with rows of several kinds.
     kind: Option<String>,
     rows: Rows,
@@ -35,8 +38,8 @@ pub(super) struct Table<'a> {
 /// The first time of a table.
 #[derive(Clone, Copy, Debug)]
 enum Zero {
-    /// A number in its own unit, and the unit.
-    Number(f64, TimeUnit),
+    /// A number in its own unit, and the unit: nanoseconds and its sign.
+    Number(f64, (f64, &'static str)),
     /// Nanoseconds since 1970.
     Date(i128),
     /// Nanoseconds since midnight, and the last time since then.
@@ -190,6 +193,7 @@ impl<'a> Table<'a> {
             cells: cells.len(),
             header,
             zero: None,
+            path: None,
             kind,
             rows,
             notes,
@@ -232,6 +236,21 @@ impl<'a> Table<'a> {
                 self.cells
             ));
         }
+        if let Some((index, name)) = self.header.of_path {
+            let path = *cells.get(index).unwrap_or(&"");
+            let first = self.path.get_or_insert_with(|| path.to_owned());
+            if first != path {
+                let keep = in_quotes(&format!("NR == 1 || ${} == \"{first}\"", index + 1));
+                let between = match self.separator {
+                    Separator::Char(c) => format!("-F '{}' ", c.escape_default()),
+                    Separator::Space => String::new(),
+                };
+                return wrong(format!(
+                    "its {name} differs from that of the rows above, so that it is of another path; keep one: awk \
+                     {between}{keep}"
+                ));
+            }
+        }
         let time = match self.options.interval {
             Some(interval) => {
                 // Rows that were taken in place of others do not occur without times.
@@ -269,16 +288,18 @@ impl<'a> Table<'a> {
     fn time(&mut self, cells: &[&str]) -> Result<u64, TraceFileError> {
         let Some(column) = self.header.column(Role::Time) else { return Ok(0) };
         let cell = *cells.get(column.index).unwrap_or(&"");
-        let said = column.scale;
-        let said = TimeUnit::ALL.into_iter().find(|unit| Some(unit.nanos()) == said);
+        let said = column.scale.map(|nanos| (nanos, column.unit));
         let format = self.options.time_format.as_deref();
         let since = match number(cell).filter(|_| format.is_none()) {
             Some(value) => {
-                let first = Zero::Number(value, said.unwrap_or(TimeUnit::of_epoch(value)));
-                let Zero::Number(zero, unit) = *self.zero.get_or_insert(first) else {
+                let usual = TimeUnit::of_epoch(value);
+                let unit = said.unwrap_or((usual.nanos(), usual.name()));
+                let Zero::Number(zero, (unit_nanos, _)) =
+                    *self.zero.get_or_insert(Zero::Number(value, unit))
+                else {
                     return wrong(format!("{value} is a number, and the times above are none"));
                 };
-                let since = (value - zero) * unit.nanos();
+                let since = (value - zero) * unit_nanos;
                 // Numbers since 1970 have no digits left for nanoseconds.
                 let exact = if zero.abs() >= 1e8 { (since / 1e3).round() * 1e3 } else { since };
                 exact.round() as i128
@@ -329,8 +350,17 @@ impl<'a> Table<'a> {
         self.notes.rows = times.len();
         self.notes.length =
             Duration::from_nanos(times.last().copied().unwrap_or(0).saturating_add(median));
+        self.notes.begin = match self.zero {
+            Some(Zero::Date(at)) => Some(at),
+            // Clocks that began with the machine have not come so far.
+            Some(Zero::Number(zero, (unit, _))) if (1e18..1e20).contains(&(zero * unit)) => {
+                Some((zero * unit / 1e3).round() as i128 * 1000)
+            }
+            _ => None,
+        };
         if self.options.rate_unit == Some(RateUnit::BytesPerRow) {
             self.rows.divide_by_times(median)?;
+            self.notes.begin = self.notes.begin.map(|begin| begin - i128::from(median));
         }
         // What a program always writes, and had no values for.
         if self.options.columns.is_empty() {
@@ -352,7 +382,7 @@ impl<'a> Table<'a> {
     /// A column's name, meaning and unit.
     fn described(&self, column: &Column) -> String {
         let unit = match (column.role, self.zero) {
-            (Role::Time, Some(Zero::Number(_, unit))) => unit.name(),
+            (Role::Time, Some(Zero::Number(_, (_, unit)))) => unit,
             (Role::Time, Some(Zero::Date(_))) => "date",
             (Role::Time, Some(Zero::TimeOfDay(..))) => "time of day",
             (Role::Delay, _) => {

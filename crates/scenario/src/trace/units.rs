@@ -49,10 +49,15 @@ impl TimeUnit {
         let is = |word: &str, unit: Self| match unit {
             Self::Seconds => matches!(word, "s" | "sec" | "secs" | "second" | "seconds"),
             Self::Millis => {
-                matches!(word, "ms" | "msec" | "millis" | "millisecond" | "milliseconds")
+                matches!(word, "ms" | "msec" | "msecs" | "millis" | "millisecond" | "milliseconds")
             }
-            Self::Micros => matches!(word, "us" | "µs" | "μs" | "usec" | "micros" | "microseconds"),
-            Self::Nanos => matches!(word, "ns" | "nsec" | "nanos" | "nanoseconds"),
+            Self::Micros => {
+                let short = matches!(word, "us" | "µs" | "μs" | "usec" | "usecs" | "micros");
+                short || matches!(word, "microsecond" | "microseconds")
+            }
+            Self::Nanos => {
+                matches!(word, "ns" | "nsec" | "nsecs" | "nanos" | "nanosecond" | "nanoseconds")
+            }
         };
         words.iter().find_map(|word| Self::ALL.into_iter().find(|unit| is(word, *unit)))
     }
@@ -157,7 +162,11 @@ pub(super) fn plausible(column: &Column, number: f64) -> Result<f64, TraceFileEr
         }
         Role::Rtt | Role::Delay if value > LONGEST => {
             let units = TimeUnit::ALL.map(|unit| (unit.name(), unit.nanos())).into();
-            (LONGEST, "an RTT of more than a minute", "rtt_unit", units)
+            let what = match column.role {
+                Role::Delay => "a delay of more than half a minute",
+                _ => "an RTT of more than a minute",
+            };
+            (LONGEST, what, "rtt_unit", units)
         }
         Role::Loss if value > 1.0 => {
             return wrong(format!(
@@ -170,6 +179,8 @@ pub(super) fn plausible(column: &Column, number: f64) -> Result<f64, TraceFileEr
     };
     let told =
         format!("{number} {} in column '{}' is {what}", column.unit, column.name.escape_debug());
+    // A delay counts for both directions.
+    let number = if column.role == Role::Delay { 2.0 * number } else { number };
     let fit: Vec<&str> =
         units.iter().filter(|(_, factor)| number * factor <= most).map(|(name, _)| *name).collect();
     match fit.first() {

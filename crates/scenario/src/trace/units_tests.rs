@@ -217,3 +217,73 @@ fn of_several_columns_the_value_itself_is_taken_and_else_all_are_named() {
                 rate = \"ACHIEVED_KBPS\", rtt = \"rtt\" }, or another of them";
     assert!(error.contains(says), "{error}");
 }
+
+#[test]
+fn a_unit_that_a_name_has_is_never_passed_over() {
+    let read = |file: &str| read(file, &TraceOptions::default()).expect(file);
+    for (name, ms) in [
+        ("rtt_usecs", 25.0),
+        ("rtt (microsecond)", 25.0),
+        ("rtt_nanosecond", 0.025),
+        ("rtt_msecs", 25_000.0),
+        ("rtt_min", 25_000.0),
+    ] {
+        let rtt = means(&read(&format!("time,{name}\n0,25000\n1,25000\n"))).1;
+        assert_eq!(rtt, Some(ms), "{name}");
+    }
+    for (name, mbps) in
+        [("throughput_kilobits", 5.0), ("rate (megabits)", 5000.0), ("rate (Mib/s)", 5242.88)]
+    {
+        assert_eq!(means(&read(&format!("time,{name}\n0,5000\n1,5000\n"))).0, Some(mbps), "{name}");
+    }
+    for (name, seconds) in
+        [("elapsed_minutes", 60), ("time (min)", 60), ("time_h", 3600), ("elapsed days", 86_400)]
+    {
+        let trace = read(&format!("{name},mbps\n0,5\n1,6\n"));
+        assert_eq!(trace.notes.length, Duration::from_secs(2 * seconds), "{name}");
+    }
+    let usual = TraceOptions::default();
+    for name in
+        ["throughput_kb", "rate_MB", "rate_gib", "rate_pps", "throughput_mibps", "packet rate"]
+    {
+        let error = refused(&format!("time,{name},rtt\n0,5,20\n"), &usual);
+        assert!(error.contains(&format!("the unit of '{name}' is not known")), "{error}");
+    }
+    // Counts of packets, deviations and the speed of a vehicle are none of the values.
+    for name in [
+        "lost_packets",
+        "packets lost",
+        "loss_rate_pps",
+        "rtt_ms_std",
+        "jitter_latency",
+        "delay_var",
+    ] {
+        let trace = read(&format!("time,mbps,{name}\n0,5,0\n1,5,1\n"));
+        assert_eq!(trace.notes.unused, [name]);
+    }
+    for name in ["packet_loss", "lost_packets_ratio", "loss_rate"] {
+        assert!(read(&format!("time,mbps,{name}\n0,5,0\n1,5,1\n")).loss.is_some(), "{name}");
+    }
+    let trace = read("time,lat,lon,speed,rtt_ms\n0,5,0,50,20\n1,6,1,60,20\n");
+    assert_eq!(means(&trace), (None, Some(20.0)));
+    let trace = read("time,lat,lon,download speed\n0,5,0,50\n1,6,1,50\n");
+    assert_eq!(means(&trace).0, Some(50.0));
+}
+
+#[test]
+fn a_delay_counts_twice_where_units_are_said_that_fit() {
+    let error = refused("time,delay\n0,45000\n", &TraceOptions::default());
+    for part in ["a delay of more than half a minute", "may be us, ns: write rtt_unit = \"us\""] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
+#[test]
+fn sessions_of_puffer_are_several_paths() {
+    let file = "time (ns GMT),session_id,in_flight,min_rtt,rtt,delivery_rate\n\
+        1700000000000000000,A,4,5000,6000,1000000\n1700000001000000000,B,4,5000,6000,1000000\n";
+    let error = refused(file, &TraceOptions::default());
+    let says = "line 3: its session_id differs from that of the rows above, so that it is of another path; keep one: \
+                awk -F ',' 'NR == 1 || $2 == \"A\"'";
+    assert!(error.contains(says), "{error}");
+}

@@ -269,7 +269,9 @@ impl Flow {
             self.longest_silence = self.longest_silence();
             self.last_ack = self.now;
         }
-        self.raise_bound(self.window_bound.saturating_add(bytes));
+        let triples = self.config.start == fullpipe_cc::Start::RapidStart;
+        let growth = if triples { 2 * bytes } else { bytes };
+        self.raise_bound(self.window_bound.saturating_add(growth));
         self.raise_bound(self.highest_floor());
         if self.conserves_packets() {
             self.raise_bound(self.cc.inflight().saturating_add(bytes));

@@ -219,6 +219,11 @@ impl Start {
     ) -> Self {
         // No input from before begins with these.
         let jumps = (0x40..0x60).contains(&clock);
+        let start = match clock {
+            0x60..0x80 => fullpipe_cc::Start::RapidStart,
+            0x80..0xa0 => fullpipe_cc::Start::Search,
+            _ => fullpipe_cc::Start::Standard,
+        };
         let now = match clock % 4 {
             0 => 1,
             1 => 0,
@@ -233,6 +238,7 @@ impl Start {
         let config = Config {
             smss: mtu(smss),
             initial_cwnd,
+            start,
             paced: window & 4 == 0,
             ecn: window & 16 == 0,
             resume: (window >= 0xc0 || jumps).then_some(RESUME),

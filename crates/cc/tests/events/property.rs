@@ -98,10 +98,10 @@ impl Flow {
 
     /// No algorithm adds more to its window on an ACK than the ACK acknowledged: slow start and BBR
     /// add just that; Reno's and Prague's SMSS * acked / cwnd, CUBIC's W_est and its (target -
-    /// cwnd) / cwnd * acked with target <= 1.5 cwnd add less, as cwnd >= SMSS. Undoing a reduction
-    /// restores an earlier window, which was under the bound of its time. What else raises the
-    /// window: the floor, the initial window of a new SMSS, BBR's C.inflight + SMSS on a timeout,
-    /// and BBRv1's packet conservation.
+    /// cwnd) / cwnd * acked with target <= 1.5 cwnd add less, as cwnd >= SMSS. Rapid Start adds
+    /// twice what was acknowledged. Undoing a reduction restores an earlier window, which was under
+    /// the bound of its time. What else raises the window: the floor, the initial window of a new
+    /// SMSS, BBR's C.inflight + SMSS on a timeout, and BBRv1's packet conservation.
     fn check_bound(&self) {
         if !matches!(self.cc.algorithm(), Algorithm::Fixed(_)) {
             let (cwnd, bound) = (self.cc.cwnd(), self.window_bound);

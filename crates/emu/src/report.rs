@@ -74,7 +74,8 @@ pub struct LinkReport {
     /// Number of clients.
     pub flows: usize,
     /// Packets of clients beyond [`MAX_FLOWS`](crate::MAX_FLOWS), or for which the system gave no
-    /// socket. They never entered the path.
+    /// socket, or that a device handed over at once and that cannot be told apart. They never
+    /// entered the path.
     pub refused: Count,
     /// Number of reports by the system that a packet towards the target found no socket there (ICMP
     /// port unreachable). A server that starts late or ends early causes them; they do not affect
@@ -160,7 +161,7 @@ impl LinkReport {
             reasons.push(format!("the system refused to send {failures} packets"));
         }
         if self.refused.packets > 0 {
-            reasons.push(format!("{} packets found no room for their flow", self.refused.packets));
+            reasons.push(format!("the link refused {} packets", self.refused.packets));
         }
         self.trusted = reasons.is_empty();
         self.warning = (!self.trusted).then(|| reasons.join("; "));
@@ -259,7 +260,7 @@ mod tests {
         assert!(judged(&|r| r.endpoint_drops = 4).contains("dropped 4 datagrams"));
         let one = Count { packets: 1, bytes: 1 };
         assert!(judged(&|r| r.uplink.send_failures = one).contains("refused to send 1 packets"));
-        assert!(judged(&|r| r.refused = one).contains("1 packets found no room"));
+        assert!(judged(&|r| r.refused = one).contains("the link refused 1 packets"));
         assert_eq!(judged(&|r| r.unreachable = 1), "");
     }
 }

@@ -103,15 +103,17 @@ pub(super) fn merged_headers(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use smoltcp::phy::ChecksumCapabilities;
     use smoltcp::wire::{IpProtocol, IpRepr, Ipv4Packet, Ipv6Packet, UdpPacket, UdpRepr};
 
     use super::*;
 
-    const PAIRS: [(&str, &str); 2] = [("198.18.0.1", "198.18.0.2"), ("2001:2::1", "2001:2::2")];
+    pub(in super::super) const PAIRS: [(&str, &str); 2] =
+        [("198.18.0.1", "198.18.0.2"), ("2001:2::1", "2001:2::2")];
 
-    fn datagram((from, to): (&str, &str), payload: &[u8]) -> Vec<u8> {
+    /// A packet with such a datagram, between the two of a pair.
+    pub(in super::super) fn datagram((from, to): (&str, &str), payload: &[u8]) -> Vec<u8> {
         let [from, to] = [from, to].map(|ip| ip.parse::<std::net::IpAddr>().expect("one").into());
         let checksums = ChecksumCapabilities::default();
         let length = UDP_HEADER + payload.len();

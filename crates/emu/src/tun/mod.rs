@@ -72,6 +72,10 @@ pub use wire::{WireConfig, WireDistributions, WireSample};
 /// it does not pace, and the queue must take it: only the path is to drop packets.
 const DEVICE_QUEUE_PACKETS: u32 = 20_000;
 
+/// Largest number of packets that the kernel hands over at once, unless a device is told otherwise
+/// later: a turn of the thread is to be short.
+const MOST_SEGMENTS: u32 = 128;
+
 /// Length of the prefix between two namespaces, in bits: room for more addresses of the client.
 const INSIDE_BITS: u8 = 24;
 const INSIDE_BITS6: u8 = 64;
@@ -447,7 +451,7 @@ fn open(
         })
         .build_sync()?;
     let netlink = Netlink::open()?;
-    netlink.set_queue(name, DEVICE_QUEUE_PACKETS, offload::MOST_SEGMENTS as u32)?;
+    netlink.set_queue(name, DEVICE_QUEUE_PACKETS, MOST_SEGMENTS)?;
     let set = |what: &str, to: &str| {
         // A kernel without IPv6 has nothing to set.
         match fs::write(format!("/proc/sys/net/ipv6/conf/{name}/{what}"), to) {

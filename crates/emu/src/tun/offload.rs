@@ -5,17 +5,22 @@
 //! Only UDP datagrams are written together: the kernel cuts them again for a socket that does not
 //! ask for many at once. A TCP that gets segments merged answers with fewer ACKs.
 
-use std::io::{self, IoSlice};
+use std::io::{self, ErrorKind, IoSlice};
+use std::ops::Range;
 
-use fullpipe_path::{Delivered, MTU_BYTES};
-use tun_rs::{IDEAL_BATCH_SIZE, SyncDevice, VIRTIO_NET_HDR_LEN};
+use fullpipe_path::Delivered;
+use tun_rs::{
+    SyncDevice, VIRTIO_NET_HDR_GSO_UDP_L4, VIRTIO_NET_HDR_LEN, VirtioNetHdr, checksum, gso_split,
+};
 
 use super::datagram::{Datagram, merged_headers};
-use super::ip::UDP_HEADER;
+use super::ip::{UDP_CHECKSUM, UDP_HEADER};
 use crate::os::BUFFER_BYTES;
 
-/// Largest number of packets that one read brings: the device is told so.
-pub(super) const MOST_SEGMENTS: usize = IDEAL_BATCH_SIZE;
+/// Number of reads of one device, and of packets from it, after which those that are due are sent.
+/// More would delay them. Not every packet enters the path, and one read may bring many.
+const READS_A_TURN: usize = 32;
+const PACKETS_A_TURN: usize = 32;
 
 /// Largest number of packets, and of their bytes, in one write.
 const MOST_PACKETS: usize = 64;
@@ -24,16 +29,19 @@ const MOST_BYTES: usize = 65_000;
 /// A header that says of the packet behind it that it is one and complete.
 const ONE_PACKET: [u8; VIRTIO_NET_HDR_LEN] = [0; VIRTIO_NET_HDR_LEN];
 
-/// The kind of many datagrams of UDP.
-const GSO_UDP_L4: u8 = 5;
-
-/// Flag of a packet whose checksum is to be completed, and the position of UDP's in its header.
+/// Flag of a packet whose checksum is to be completed.
 const NEEDS_CSUM: u8 = 1;
-const UDP_CHECKSUM: usize = 6;
+
+/// Kind of a packet that is not to be cut.
+const GSO_NONE: u8 = 0;
+
+/// Offset in TCP's header of the length of that header.
+const TCP_DATA_OFFSET: usize = 12;
 
 /// Cuts what a device hands over into packets.
 pub(super) struct Reader {
     frame: Vec<u8>,
+    /// As many and as large as one frame has asked for so far.
     packets: Vec<Vec<u8>>,
     sizes: Vec<usize>,
 }
@@ -42,37 +50,101 @@ impl Reader {
     pub(super) fn new() -> Self {
         Self {
             frame: vec![0; VIRTIO_NET_HDR_LEN + BUFFER_BYTES],
-            packets: vec![vec![0; MTU_BYTES as usize]; MOST_SEGMENTS],
-            sizes: vec![0; MOST_SEGMENTS],
+            packets: Vec::new(),
+            sizes: Vec::new(),
         }
     }
 
-    /// The packets that one read brings.
+    /// Gives `take` the packets that `receive` brings in one turn, until it would block. `take`
+    /// says of each if it enters the path. The bytes of what cannot be cut go to `refuse`.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when there is none.
-    pub(super) fn read(&mut self, device: &SyncDevice) -> io::Result<impl Iterator<Item = &[u8]>> {
-        let (frame, packets) = (&mut self.frame, &mut self.packets);
-        let count = device.recv_multiple(frame, packets, &mut self.sizes, 0)?;
-        if let Some(packet) = packets.first_mut().filter(|_| count == 1) {
-            correct_udp_checksum(frame, packet);
+    /// Those of `receive`.
+    pub(super) fn read(
+        &mut self,
+        receive: impl Fn(&mut [u8]) -> io::Result<usize>,
+        mut take: impl FnMut(&[u8]) -> bool,
+        mut refuse: impl FnMut(usize),
+    ) -> io::Result<()> {
+        let mut taken = 0;
+        for _ in 0..READS_A_TURN {
+            let bytes = match receive(&mut self.frame) {
+                Ok(bytes) => bytes,
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                    return Ok(());
+                }
+                Err(e) => return Err(e),
+            };
+            match self.cut(bytes) {
+                Some(Cut::One(range)) => taken += usize::from(take(&self.frame[range])),
+                Some(Cut::Many(count)) => {
+                    for (packet, &bytes) in self.packets.iter().zip(&self.sizes).take(count) {
+                        taken += usize::from(take(&packet[..bytes]));
+                    }
+                }
+                None => refuse(bytes.saturating_sub(VIRTIO_NET_HDR_LEN)),
+            }
+            if taken >= PACKETS_A_TURN {
+                break;
+            }
         }
-        let sized = self.packets.iter().zip(&self.sizes).take(count);
-        Ok(sized.map(|(packet, bytes)| &packet[..*bytes]))
+        Ok(())
+    }
+
+    /// Completes or cuts the packet in the first bytes of the frame; nothing if it is not what its
+    /// header says.
+    fn cut(&mut self, bytes: usize) -> Option<Cut> {
+        let (virtio, packet) =
+            self.frame.get_mut(..bytes)?.split_at_mut_checked(VIRTIO_NET_HDR_LEN)?;
+        let mut virtio = VirtioNetHdr::decode(virtio).ok()?;
+        let is_v6 = packet.first()? >> 4 == 6;
+        if virtio.gso_type == GSO_NONE {
+            if virtio.flags & NEEDS_CSUM != 0 {
+                complete(packet, virtio.csum_start.into(), virtio.csum_offset.into())?;
+            }
+            return Some(Cut::One(VIRTIO_NET_HDR_LEN..bytes));
+        }
+        let transport = usize::from(virtio.csum_start);
+        let header = match virtio.gso_type {
+            VIRTIO_NET_HDR_GSO_UDP_L4 => UDP_HEADER,
+            _ => usize::from(packet.get(transport + TCP_DATA_OFFSET)? >> 4) * 4,
+        };
+        // What the kernel says of a packet that it forwards may be more.
+        let headers = transport + header;
+        virtio.hdr_len = u16::try_from(headers).ok()?;
+        let segment = usize::from(virtio.gso_size);
+        let count = packet.len().checked_sub(headers)?.div_ceil(segment.max(1));
+        while self.packets.len() < count {
+            self.packets.push(Vec::new());
+            self.sizes.push(0);
+        }
+        for packet in self.packets.iter_mut().take(count).filter(|p| p.len() < headers + segment) {
+            packet.resize(headers + segment, 0);
+        }
+        let (packets, sizes) = (&mut self.packets[..count], &mut self.sizes[..count]);
+        gso_split(packet, virtio, packets, sizes, 0, is_v6).ok().map(Cut::Many)
     }
 }
 
-/// A checksum of UDP that was completed to 0 is sent as all ones: 0 is none at all (RFC 768).
-fn correct_udp_checksum(header: &[u8], packet: &mut [u8]) {
-    let field = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
-    let (flags, start, offset) = (header[0], field(6), field(8));
-    if flags & NEEDS_CSUM != 0
-        && offset == UDP_CHECKSUM
-        && let Some(sum) = packet.get_mut(start + offset..start + offset + 2)
-        && sum == [0, 0]
-    {
-        sum.fill(0xff);
-    }
+/// The packets of a frame.
+enum Cut {
+    /// The frame has it here.
+    One(Range<usize>),
+    /// So many, in the reader's buffers.
+    Many(usize),
+}
+
+/// Completes the checksum of what begins at `start`, which has the sum of its pseudo header. One of
+/// UDP that comes out as 0 is sent as all ones: 0 is none at all (RFC 768).
+fn complete(packet: &mut [u8], start: usize, offset: usize) -> Option<()> {
+    let covered = packet.get_mut(start..)?;
+    covered.get(offset..offset + 2)?;
+    let sum = match !checksum(covered, 0) {
+        0 if offset == UDP_CHECKSUM => u16::MAX,
+        sum => sum,
+    };
+    covered[offset..offset + 2].copy_from_slice(&sum.to_be_bytes());
+    Some(())
 }
 
 /// Number of the first of these packets that one write carries.
@@ -125,7 +197,7 @@ pub(super) fn send(device: &SyncDevice, packets: &[Delivered<Vec<u8>>]) -> io::R
 /// The header of datagrams with so many bytes of data each, behind headers of so many.
 fn many(headers: usize, segment: usize, transport: usize) -> [u8; VIRTIO_NET_HDR_LEN] {
     let mut header = ONE_PACKET;
-    (header[0], header[1]) = (NEEDS_CSUM, GSO_UDP_L4);
+    (header[0], header[1]) = (NEEDS_CSUM, VIRTIO_NET_HDR_GSO_UDP_L4);
     for (to, field) in
         header[2..].chunks_exact_mut(2).zip([headers, segment, transport, UDP_CHECKSUM])
     {
@@ -136,9 +208,13 @@ fn many(headers: usize, segment: usize, transport: usize) -> [u8; VIRTIO_NET_HDR
 
 #[cfg(test)]
 mod tests {
+    use std::cell::{Cell, RefCell};
+
     use fullpipe_cc::{Duration, Instant};
     use fullpipe_path::Ecn;
 
+    use super::super::datagram::tests::{PAIRS, datagram};
+    use super::super::ip::word;
     use super::*;
 
     #[test]
@@ -153,19 +229,121 @@ mod tests {
         }
     }
 
+    /// Gives a reader these frames in one turn; the packets that it takes, and the bytes of those
+    /// that it refuses.
+    fn read(reader: &mut Reader, frames: &[Vec<u8>]) -> (Vec<Vec<u8>>, Vec<usize>) {
+        let (frames, mut taken) = (RefCell::new(frames.iter()), Vec::new());
+        let mut refused = Vec::new();
+        let receive = |to: &mut [u8]| {
+            let frame = frames.borrow_mut().next().ok_or(ErrorKind::WouldBlock)?;
+            to[..frame.len()].copy_from_slice(frame);
+            Ok(frame.len())
+        };
+        let take = |packet: &[u8]| {
+            taken.push(packet.to_vec());
+            true
+        };
+        reader.read(receive, take, |bytes| refused.push(bytes)).expect("no error");
+        (taken, refused)
+    }
+
+    fn behind(virtio: [u8; VIRTIO_NET_HDR_LEN], packet: &[u8]) -> Vec<u8> {
+        [&virtio[..], packet].concat()
+    }
+
+    #[test]
+    fn a_packet_of_any_size_is_read() {
+        let mut reader = Reader::new();
+        for bytes in [1, 1500, 1501, 9000, 65_535] {
+            let packet = vec![0x45; bytes];
+            let (taken, refused) = read(&mut reader, &[behind(ONE_PACKET, &packet)]);
+            assert!(taken == [packet] && refused.is_empty(), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_packet_of_any_number_of_segments_is_cut() {
+        let mut reader = Reader::new();
+        for (segment, data) in
+            [(1200, 44 * 1200), (8972, 60_000), (1200, 1201), (5, 4000), (1, 700)]
+        {
+            for pair in PAIRS {
+                let content: Vec<u8> = (0..data).map(|i| (i / segment) as u8).collect();
+                let whole = datagram(pair, &content);
+                let headers = whole.len() - data;
+                let virtio = many(headers, segment, headers - UDP_HEADER);
+                let (taken, refused) = read(&mut reader, &[behind(virtio, &whole)]);
+                assert_eq!((taken.len(), refused.len()), (data.div_ceil(segment), 0));
+                let cut: Vec<_> =
+                    content.chunks(segment).map(|part| datagram(pair, part)).collect();
+                let same = |(i, (is, should)): (usize, (&Vec<u8>, &Vec<u8>))| {
+                    // Only the first has the identification of the whole.
+                    is.len() == should.len()
+                        && is[headers..] == should[headers..]
+                        && (i > 0 || is == should)
+                };
+                assert!(taken.iter().zip(&cut).enumerate().all(same), "{segment} {data}");
+                assert!(taken.iter().all(|packet| Datagram::of(packet).is_some()));
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_cut_is_refused_and_the_next_packet_is_read() {
+        let whole = datagram(PAIRS[0], &[7; 3000]);
+        let (headers, segment) = (28, 1200);
+        let mut kind = many(headers, segment, 20);
+        kind[1] = 9;
+        let wrong = [
+            behind(kind, &whole),
+            behind(many(headers, 0, 20), &whole),
+            behind(many(headers, segment, 65_535), &whole),
+            behind(many(headers, segment, 20), &[]),
+            behind(many(headers, segment, 20), &whole[..22]),
+            vec![1; 3],
+            vec![],
+        ];
+        let good = behind(ONE_PACKET, &whole);
+        let mut reader = Reader::new();
+        for frame in wrong {
+            let bytes = frame.len().saturating_sub(VIRTIO_NET_HDR_LEN);
+            let (taken, refused) = read(&mut reader, &[frame, good.clone()]);
+            assert!((taken, refused) == (vec![whole.clone()], vec![bytes]), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_turn_ends_also_where_no_packet_enters_the_path() {
+        let frame = behind(ONE_PACKET, &datagram(PAIRS[0], b"data"));
+        let burst = behind(many(28, 100, 20), &datagram(PAIRS[0], &[7; 4000]));
+        for (frame, enters, reads) in [
+            (&frame, false, READS_A_TURN),
+            (&frame, true, PACKETS_A_TURN),
+            (&burst, false, READS_A_TURN),
+            (&burst, true, 1),
+        ] {
+            let count = Cell::new(0);
+            let receive = |to: &mut [u8]| {
+                count.set(count.get() + 1);
+                to[..frame.len()].copy_from_slice(frame);
+                Ok(frame.len())
+            };
+            Reader::new().read(receive, |_| enters, |_| ()).expect("no error");
+            assert_eq!(count.get(), reads);
+        }
+    }
+
     #[test]
     fn a_completed_checksum_of_udp_is_never_none() {
-        let mut header = ONE_PACKET;
-        header[6..8].copy_from_slice(&20_u16.to_ne_bytes());
-        header[8..10].copy_from_slice(&6_u16.to_ne_bytes());
-        for (flags, sum, expected) in [(1, 0, 0xff), (0, 0, 0), (1, 7, 7)] {
-            let mut packet = vec![sum; 30];
-            header[0] = flags;
-            correct_udp_checksum(&header, &mut packet);
-            assert_eq!(packet[26..28], [expected; 2]);
-            assert!(packet.iter().enumerate().all(|(i, b)| (26..28).contains(&i) || *b == sum));
+        for (offset, first, expected) in
+            [(UDP_CHECKSUM, 0xff, 0xffff), (UDP_CHECKSUM, 1, 0xfefe), (16, 0xff, 0)]
+        {
+            let mut packet = vec![0; 40];
+            packet[20..22].fill(first);
+            complete(&mut packet, 20, offset).expect("it is inside");
+            assert_eq!(word(&packet, 20 + offset), expected);
         }
-        header[0] = 1;
-        correct_udp_checksum(&header, &mut [0; 27]);
+        let mut short = [0; 27];
+        assert!(complete(&mut short, 20, 6).is_none() && complete(&mut short, 28, 0).is_none());
     }
 }

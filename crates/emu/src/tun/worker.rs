@@ -1,6 +1,6 @@
 //! The link's thread: sleep, read what the devices have, write what is due.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::slice;
@@ -25,10 +25,6 @@ use crate::report::Nanos;
 use crate::wake::Wakes;
 use crate::way_back::WayBack;
 use crate::{EmuError, HostReport, LinkReport};
-
-/// Number of packets from one device after which those that are due are sent. More would delay
-/// them.
-const PACKETS_A_TURN: usize = 32;
 
 /// Both directions.
 #[derive(Debug)]
@@ -116,6 +112,7 @@ pub(super) struct Worker {
     lateness: Nanos,
     active: Active,
     capture: Option<Capture>,
+    refused: Count,
 }
 
 impl Worker {
@@ -146,6 +143,7 @@ impl Worker {
             lateness: Nanos::new(),
             active: Active::default(),
             capture: capture.transpose()?,
+            refused: Count::default(),
         })
     }
 
@@ -208,28 +206,26 @@ impl Worker {
 
     /// Lets what a device has into its path.
     fn read(&mut self, direction: Direction, now: Instant) -> io::Result<()> {
-        while self.incoming.len() < PACKETS_A_TURN {
-            let packets = match self.reader.read(&self.devices[direction as usize]) {
-                Ok(packets) => packets,
-                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                    break;
-                }
-                Err(e) => return Err(e),
-            };
-            for packet in packets.filter(|packet| !ip::is_for_a_group(packet)) {
-                if let Some(capture) = &mut self.capture {
-                    capture.note(LinkEnd::entry(direction), now, packet);
-                }
-                let mut own = self.pool.pop().unwrap_or_default();
-                own.clear();
-                own.extend_from_slice(packet);
-                if direction == Direction::Down && !self.nat.inward(&mut own) {
-                    self.pool.push(own);
-                    continue;
-                }
-                self.incoming.push(own);
+        let device = &self.devices[direction as usize];
+        let take = |packet: &[u8]| {
+            if ip::is_for_a_group(packet) {
+                return false;
             }
-        }
+            if let Some(capture) = &mut self.capture {
+                capture.note(LinkEnd::entry(direction), now, packet);
+            }
+            let mut own = self.pool.pop().unwrap_or_default();
+            own.clear();
+            own.extend_from_slice(packet);
+            let enters = direction == Direction::Up || self.nat.inward(&mut own);
+            match enters {
+                true => self.incoming.push(own),
+                false => self.pool.push(own),
+            }
+            enters
+        };
+        let refuse = |bytes| self.refused.add(bytes as u32);
+        self.reader.read(|frame| device.recv(frame), take, refuse)?;
         if !self.incoming.is_empty() {
             self.active.begin(now);
         }
@@ -336,7 +332,7 @@ impl Worker {
             uplink: up.report(&mut model.uplink),
             lateness: self.lateness.into_inner(),
             flows: 0,
-            refused: Count::default(),
+            refused: self.refused,
             unreachable: 0,
             kernel_drops,
             endpoint_drops,

@@ -4,6 +4,7 @@ use std::io::{IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fullpipe_cc::Rate;
@@ -173,9 +174,31 @@ fn a_burst_of_one_gso_send_is_many_packets() {
     assert_eq!(report.downlink.payload_bytes, payload.len() as u64);
 }
 
+fn a_device_whose_mtu_was_raised_is_still_read() {
+    let link = start(half().into());
+    let set = |mtu: &str| {
+        let ip =
+            || Command::new("ip").args(["link", "set", "dev", "fullpipe", "mtu", mtu]).status();
+        assert!(server(&link).enter(ip).expect("inside").expect("it runs").success());
+    };
+    let open = |address| move || UdpSocket::bind((address, 9)).expect("a socket");
+    let from = server(&link).enter(open(SERVER)).expect("inside");
+    let to = link.client().enter(open(CLIENT)).expect("inside");
+    to.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let mut buffer = [0; 65_536];
+    for (mtu, bytes) in [("9000", 8972), ("1500", 1472), ("65535", 65_507)] {
+        set(mtu);
+        from.send_to(&vec![7; bytes], (CLIENT, 9)).expect("a packet");
+        assert_eq!(to.recv(&mut buffer).expect("a packet"), bytes);
+    }
+    let report = link.finish().expect("it ran to its end");
+    assert_eq!((report.downlink.stats.delivered.packets, report.refused.packets), (3, 0));
+}
+
 fullpipe_testkit::tests! {
     [Root, Tun, Ip] tcp_crosses_the_link_and_nothing_stays_behind;
     long [Root, Tun] an_idle_link_carries_nothing, a_mark_of_the_path_arrives_with_a_right_checksum,
         two_links_at_once_do_not_meet, a_corrupted_datagram_arrives_with_a_right_checksum,
         a_burst_of_one_gso_send_is_many_packets;
+    long [Root, Tun, Ip] a_device_whose_mtu_was_raised_is_still_read;
 }

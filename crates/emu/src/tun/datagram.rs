@@ -10,8 +10,9 @@ use super::ip::{
 /// IPv4's flag of a packet that must not be cut.
 const UNCUT: u16 = 0x4000;
 
-/// A datagram of UDP that nobody can tell from the same one cut out of a larger one: without
-/// options and fragments, and with a right checksum.
+/// A datagram of UDP that its receiver cannot tell from the same one cut out of a larger one:
+/// without options and fragments, and with right checksums. Where it may not be cut further its
+/// identification may be another one.
 pub(super) struct Datagram<'a> {
     packet: &'a [u8],
     is_v6: bool,
@@ -27,7 +28,10 @@ impl<'a> Datagram<'a> {
             true => usize::from(word(packet, 4)) == segment.len(),
             false => {
                 let length = usize::from(word(packet, 2));
-                transport == IPV4_HEADER && fragment(packet) & !UNCUT == 0 && length == packet.len()
+                transport == IPV4_HEADER
+                    && fragment(packet) & !UNCUT == 0
+                    && length == packet.len()
+                    && tun_rs::checksum(&packet[..IPV4_HEADER], 0) == u16::MAX
             }
         };
         let is_whole = usize::from(word(udp, 4)) == segment.len() && segment.len() > UDP_HEADER;
@@ -163,6 +167,10 @@ pub(super) mod tests {
             set(&mut other, at, to);
             assert!(!is_behind(&first, &other), "{at}");
         }
+        // A router or the receiver drops the one alone, and all where it is the first.
+        let mut wrong = next.clone();
+        wrong[CHECKSUM] ^= 1;
+        assert!(!is_behind(&first, &wrong) && Datagram::of(&wrong).is_none());
         // Where the kernel may cut, it counts.
         for (number, expected) in [(0, false), (1, true), (2, false)] {
             let [mut first, mut next] = [first.clone(), next.clone()];

@@ -214,19 +214,46 @@ mod tests {
     use fullpipe_path::Ecn;
 
     use super::super::datagram::tests::{PAIRS, datagram};
-    use super::super::ip::word;
+    use super::super::ip::{self, word};
     use super::*;
 
-    #[test]
-    fn only_datagrams_are_written_together() {
-        let junk = |bytes| {
-            let (at, queued) = (Instant::default(), Duration::ZERO);
-            let (ecn, payload) = (Ecn::NotEct, vec![0x45; bytes]);
-            Delivered { at, queued, left_queue: at, wire_bytes: 0, ecn, corrupted: false, payload }
+    fn due(packets: &[Vec<u8>]) -> Vec<Delivered<Vec<u8>>> {
+        let delivered = |payload: &Vec<u8>| {
+            let (at, queued, payload) = (Instant::default(), Duration::ZERO, payload.clone());
+            let (ecn, wire_bytes) = (Ecn::NotEct, payload.len() as u32);
+            Delivered { at, queued, left_queue: at, wire_bytes, ecn, corrupted: false, payload }
         };
-        for packets in [vec![], vec![junk(40)], vec![junk(40), junk(40)], vec![junk(0); 3]] {
-            assert_eq!(alike(&packets), packets.len().min(1));
+        packets.iter().map(delivered).collect()
+    }
+
+    #[test]
+    fn datagrams_of_one_flow_and_size_are_written_together() {
+        for pair in PAIRS {
+            let of = |bytes: usize| datagram(pair, &vec![7; bytes]);
+            let (full, headers) = (of(1200), of(1).len() - 1);
+            let together = |packets: &[Vec<u8>]| alike(&due(packets));
+            let then = |third: Vec<u8>| [full.clone(), full.clone(), third, full.clone()];
+            assert_eq!(together(&then(full.clone())), 4);
+            assert_eq!(together(&then(of(1199))), 3, "a smaller one is the last");
+            assert_eq!(together(&then(of(1201))), 2);
+            assert_eq!(together(&then(datagram((pair.1, pair.0), &[7; 1200]))), 2);
+            let mut marked = full.clone();
+            ip::mark(&mut marked, Ecn::Ce);
+            assert_eq!(together(&then(marked.clone())), 2, "a codepoint is of all of them");
+            assert_eq!(together(&[marked.clone(), marked.clone(), full.clone()]), 2);
+            for (at, protocol) in [(9, 6), (6, 6)] {
+                let mut tcp = full.clone();
+                tcp[at] = protocol;
+                assert_eq!(together(&[tcp.clone(), tcp]), 1);
+            }
+            assert_eq!(together(&vec![of(100); 200]), MOST_PACKETS);
+            assert_eq!(together(&vec![of(9000); 20]), MOST_BYTES / (9000 + headers));
+            assert_eq!(together(&vec![of(65_400); 2]), 1);
+            assert_eq!((together(&[]), together(&[of(0), of(0)])), (0, 1));
         }
+        let junk = vec![0x45; 40];
+        assert_eq!(alike(&due(&[junk.clone(), junk])), 1);
+        assert_eq!(alike(&due(&[vec![], vec![]])), 1);
     }
 
     /// Gives a reader these frames in one turn; the packets that it takes, and the bytes of those
@@ -245,6 +272,26 @@ mod tests {
         };
         reader.read(receive, take, |bytes| refused.push(bytes)).expect("no error");
         (taken, refused)
+    }
+
+    #[test]
+    fn what_is_written_together_is_cut_into_the_same_again() {
+        for pair in PAIRS {
+            let parts: Vec<_> = [1200, 1200, 700].map(|n| datagram(pair, &vec![n as u8; n])).into();
+            let bytes = parts.iter().map(Vec::len).sum();
+            let (merged, transport) = merged_headers(&parts[0], 3, bytes).expect("of UDP");
+            let data = transport + UDP_HEADER;
+            let whole = parts.iter().flat_map(|part| &part[data..]).copied();
+            let whole: Vec<u8> = merged[..data].iter().copied().chain(whole).collect();
+            let virtio = many(data, 1200, transport);
+            assert_eq!(virtio[2..4], (data as u16).to_ne_bytes(), "the length of the headers");
+            let (cut, _) = read(&mut Reader::new(), &[behind(virtio, &whole)]);
+            let same = |(is, part): (&Vec<u8>, &Vec<u8>)| {
+                is.len() == part.len() && is[transport..] == part[transport..]
+            };
+            assert!(cut.len() == 3 && cut.iter().zip(&parts).all(same), "{pair:?}");
+            assert!(cut.iter().all(|packet| Datagram::of(packet).is_some()));
+        }
     }
 
     fn behind(virtio: [u8; VIRTIO_NET_HDR_LEN], packet: &[u8]) -> Vec<u8> {

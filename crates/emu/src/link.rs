@@ -66,6 +66,8 @@ pub(crate) struct Link {
     capture: Option<Capture>,
     refused: Count,
     unreachable: u64,
+    /// Largest size of datagrams that go together: less than what the system has refused.
+    largest_together: usize,
 }
 
 impl Link {
@@ -84,6 +86,10 @@ impl Link {
         let mut rebind: Vec<_> =
             config.rebind.iter().map(|r| (Instant::default() + r.at, r.what)).collect();
         rebind.sort_by_key(|(at, _)| *at);
+        let largest_together = match os::sends_together(&ports.clients.socket) {
+            true => usize::MAX,
+            false => 0,
+        };
         Ok(Self {
             clock,
             started: clock.now(),
@@ -106,6 +112,7 @@ impl Link {
             capture,
             refused: Count::default(),
             unreachable: 0,
+            largest_together,
         })
     }
 
@@ -339,7 +346,8 @@ impl Link {
         }
         let mut failures = Count::default();
         let mut rest = &due[..];
-        while let (packets, behind) = rest.split_at(together(direction, rest))
+        while let (packets, behind) =
+            rest.split_at(together(direction, rest, self.largest_together))
             && !packets.is_empty()
         {
             rest = behind;
@@ -394,17 +402,14 @@ impl Link {
             }
             Direction::Up => os::send(&flow.port.socket, data, first.ecn, None),
         };
-        let mut sent = once();
-        if sent.as_ref().is_err_and(os::is_unreachable) {
-            // That was the answer to an earlier packet, told instead of sending this one.
-            self.unreachable += 1;
-            sent = once();
-        }
+        let (sent, unreachable) = attempt(once, packets.len() as u64);
+        self.unreachable += unreachable;
         match sent {
             Ok(()) => {}
-            Err(e) if os::is_unreachable(&e) => self.unreachable += packets.len() as u64,
-            Err(_) if packets.len() > 1 => {
-                // Where they are larger than the MTU the system takes them one by one.
+            Err(e) if os::is_unreachable(&e) => {}
+            Err(e) if packets.len() > 1 => {
+                self.largest_together =
+                    os::largest_together(self.largest_together, first.payload.data.len(), &e);
                 for packet in packets {
                     self.send(direction, std::slice::from_ref(packet), failures);
                 }
@@ -444,6 +449,19 @@ impl Link {
     }
 }
 
+/// Sends so many packets with one call, once more where the system told of an earlier packet of this
+/// socket instead of sending these. The number of packets that found nobody.
+fn attempt(mut once: impl FnMut() -> io::Result<()>, packets: u64) -> (io::Result<()>, u64) {
+    let mut earlier = 0;
+    let mut sent = once();
+    if sent.as_ref().is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused) {
+        earlier = 1;
+        sent = once();
+    }
+    let these = if sent.as_ref().is_err_and(os::is_unreachable) { packets } else { 0 };
+    (sent, earlier + these)
+}
+
 /// A packet that arrives has its time from the kernel, and leaves no earlier than after the delay:
 /// until then it can be read at any moment with the same result. Reading it when some other packet
 /// leaves anyway saves a wake, which is most of what a packet costs.
@@ -469,5 +487,27 @@ fn note(
         && let Some(addresses) = ports.addresses(flow, end, direction == Direction::Down)
     {
         capture.note_datagram(end, at, addresses, data);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::errno::Errno;
+
+    use super::*;
+
+    #[test]
+    fn each_packet_that_finds_nobody_counts_once() {
+        let count = |answers: &[Option<Errno>], packets| {
+            let mut answers = answers.iter();
+            let once = || answers.next().expect("no third call").map_or(Ok(()), |e| Err(e.into()));
+            let (sent, unreachable) = attempt(once, packets);
+            (sent.is_ok(), unreachable)
+        };
+        assert_eq!(count(&[None], 7), (true, 0));
+        assert_eq!(count(&[Some(Errno::ECONNREFUSED), None], 1), (true, 1), "an earlier one");
+        assert_eq!(count(&[Some(Errno::ECONNREFUSED); 2], 1), (false, 2));
+        assert_eq!(count(&[Some(Errno::ENETUNREACH)], 7), (false, 7));
+        assert_eq!(count(&[Some(Errno::EMSGSIZE)], 7), (false, 0));
     }
 }

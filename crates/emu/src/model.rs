@@ -13,7 +13,7 @@ use crate::outcome::Outcome;
 use crate::way_back::WayBack;
 use crate::{EmuError, EmulatorConfig};
 
-/// Largest number of bytes in one call: the largest datagram.
+/// Largest number of bytes in one call: somewhat below the largest datagram.
 const MOST_BYTES_A_CALL: usize = 65_000;
 
 /// A datagram inside the link. One of cross traffic is of no flow.
@@ -97,12 +97,12 @@ impl Shared {
 }
 
 /// Number of the first of these packets that one call sends: of one flow, with the same ECN
-/// bits, and of one size but for a smaller one at the end. Towards the target each packet that
-/// finds nobody there is counted, and the system answers once to a call.
-pub(crate) fn together(direction: Direction, due: &[Delivered<Parcel>]) -> usize {
+/// bits, and of one size, of `largest` bytes at most, but for a smaller one at the end. Towards the
+/// target each packet that finds nobody there is counted, and the system answers once to a call.
+pub(crate) fn together(direction: Direction, due: &[Delivered<Parcel>], largest: usize) -> usize {
     let Some(first) = due.first() else { return 0 };
     let segment = first.payload.data.len();
-    if direction == Direction::Up || segment == 0 {
+    if direction == Direction::Up || segment == 0 || segment > largest {
         return 1;
     }
     let most = os::MOST_DATAGRAMS.min(MOST_BYTES_A_CALL / segment).min(due.len());
@@ -138,15 +138,22 @@ mod tests {
     fn packets_are_sent_together_that_the_receiver_can_tell_apart() {
         let full = || packet(0, 1200, Ecn::Ect0);
         let then = |last| [full(), full(), last, full()];
-        let down = |due: &[Delivered<Parcel>]| together(Direction::Down, due);
+        let down = |due: &[Delivered<Parcel>]| together(Direction::Down, due, usize::MAX);
         assert_eq!(down(&then(full())), 4);
         assert_eq!(down(&then(packet(0, 1199, Ecn::Ect0))), 3, "a smaller one is the last");
         assert_eq!(down(&then(packet(0, 1201, Ecn::Ect0))), 2);
         assert_eq!(down(&then(packet(0, 0, Ecn::Ect0))), 2);
         assert_eq!(down(&then(packet(0, 1200, Ecn::Ce))), 2);
         assert_eq!(down(&then(packet(1, 1200, Ecn::Ect0))), 2);
-        assert_eq!(together(Direction::Up, &then(full())), 1);
-        assert_eq!(down(&vec![packet(0, 9000, Ecn::Ect0); 20]), 7, "65,507 bytes at most");
+        assert_eq!(together(Direction::Up, &then(full()), usize::MAX), 1);
+        for (largest, expected) in [(0, 1), (1199, 1), (1200, 4)] {
+            assert_eq!(together(Direction::Down, &then(full()), largest), expected);
+        }
+        assert_eq!(
+            down(&vec![packet(0, 9000, Ecn::Ect0); 20]),
+            7,
+            "{MOST_BYTES_A_CALL} bytes at most"
+        );
         assert_eq!(down(&vec![packet(0, 100, Ecn::Ect0); 200]), os::MOST_DATAGRAMS);
         assert_eq!(down(&[packet(0, 65_507, Ecn::Ect0), full()]), 1);
         assert_eq!((down(&[packet(0, 0, Ecn::Ect0), full()]), down(&[])), (1, 0));

@@ -19,7 +19,7 @@ use portable as system;
 
 pub(crate) use system::{
     ARRIVAL_TIME, MOST_DATAGRAMS, Receiver, SEES_KERNEL_DROPS, Waiter, configure, drops_at,
-    own_drops, prepare_thread, send, socket_table,
+    own_drops, prepare_thread, send, sends_together, socket_table,
 };
 
 /// The largest datagram, and the largest burst that the kernel hands over at once.
@@ -63,6 +63,16 @@ pub(crate) fn is_unreachable(e: &io::Error) -> bool {
     )
 }
 
+/// Largest size of datagrams that go together, after those of `segment` bytes were refused. Some
+/// errors say nothing about the next time.
+pub(crate) fn largest_together(now: usize, segment: usize, refusal: &io::Error) -> usize {
+    match refusal.raw_os_error().map(Errno::from_raw) {
+        // They are larger than the MTU, or the device does not complete checksums.
+        Some(Errno::EINVAL | Errno::EMSGSIZE | Errno::EIO) => now.min(segment.saturating_sub(1)),
+        _ => now,
+    }
+}
+
 /// Priority of a link's thread in the real-time class: above the desktop's audio, below the
 /// kernel's own threads.
 pub(crate) const LINK_PRIORITY: u8 = 50;
@@ -80,4 +90,21 @@ pub(crate) fn request_realtime(priority: u8) -> bool {
         ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo),
     )
     .is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_that_was_refused_is_not_tried_again() {
+        let after = |now, segment, errno: Errno| largest_together(now, segment, &errno.into());
+        for refusal in [Errno::EINVAL, Errno::EMSGSIZE, Errno::EIO] {
+            assert_eq!(after(usize::MAX, 1200, refusal), 1199);
+            assert_eq!(after(1000, 1200, refusal), 1000);
+            assert_eq!(after(usize::MAX, 1, refusal), 0);
+        }
+        assert_eq!(after(usize::MAX, 1200, Errno::ENOBUFS), usize::MAX);
+        assert_eq!(after(usize::MAX, 1200, Errno::EAGAIN), usize::MAX);
+    }
 }

@@ -77,9 +77,10 @@ pub struct LinkReport {
     /// socket, or that a device handed over at once and that cannot be told apart. They never
     /// entered the path.
     pub refused: Count,
-    /// Number of reports by the system that a packet towards the target found no socket there (ICMP
-    /// port unreachable). A server that starts late or ends early causes them; they do not affect
-    /// trust in the link. Packets towards clients are not reported.
+    /// Number of packets of which the system says that nobody is there: that no socket of the target
+    /// was (ICMP port unreachable), or that no way leads to the target or to a client. A server that
+    /// starts late or ends early causes them; they do not affect trust in the link. A client's
+    /// socket that is not there is not reported.
     pub unreachable: u64,
     /// Datagrams that the kernel dropped on the link's own sockets before the model saw them, as
     /// far as [`HostReport::sees_kernel_drops`]. A burst that came as one GSO send counts once.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
@@ -13,8 +13,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl::set_timerslack;
 use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrLike, SockaddrStorage, recvmsg, sendmsg,
-    setsockopt, sockopt,
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrLike, SockaddrStorage, getsockopt,
+    recvmsg, sendmsg, setsockopt, sockopt,
 };
 use nix::sys::time::TimeSpec;
 
@@ -26,6 +26,12 @@ pub(crate) const SEES_KERNEL_DROPS: bool = true;
 
 /// Largest number of datagrams that one call sends: all kernels with UDP GSO take so many.
 pub(crate) const MOST_DATAGRAMS: usize = 64;
+
+/// True if the kernel has UDP GSO (4.18). One without it ignores the control message, and sends all
+/// as a single datagram.
+pub(crate) fn sends_together(socket: impl AsFd) -> bool {
+    getsockopt(&socket, sockopt::UdpGsoSegment).is_ok()
+}
 
 /// Sets up a socket of the link; the receive buffer that it got. Every option improves the
 /// measurement and none is needed to carry packets, so a kernel without one is no error.
@@ -39,7 +45,7 @@ pub(crate) fn configure(socket: &UdpSocket) -> usize {
     let _ = setsockopt(socket, sockopt::UdpGroSegment, &true);
     let _ = setsockopt(socket, sockopt::IpRecvTos, &true);
     let _ = setsockopt(socket, sockopt::Ipv6RecvTClass, &true);
-    nix::sys::socket::getsockopt(socket, sockopt::RcvBuf).unwrap_or(0)
+    getsockopt(socket, sockopt::RcvBuf).unwrap_or(0)
 }
 
 /// Prepares the thread, once at its start.
@@ -234,4 +240,17 @@ pub(crate) fn drops_at(table: &[SocketRow], peer: SocketAddr) -> u64 {
         row.local.port() == peer.port() && (ip == peer.ip() || ip.is_unspecified())
     };
     table.iter().filter(receives).map(|row| row.dropped).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+
+    use super::*;
+
+    #[test]
+    fn only_a_socket_that_knows_how_sends_datagrams_together() {
+        assert!(sends_together(UdpSocket::bind("127.0.0.1:0").expect("a socket")));
+        assert!(!sends_together(UnixDatagram::unbound().expect("a socket")));
+    }
 }

@@ -20,6 +20,11 @@ pub(crate) const SEES_KERNEL_DROPS: bool = false;
 /// Largest number of datagrams that one call sends.
 pub(crate) const MOST_DATAGRAMS: usize = 1;
 
+/// Nothing of the kind is used here.
+pub(crate) fn sends_together(_: &UdpSocket) -> bool {
+    false
+}
+
 /// Sets up a socket of the link; the receive buffer that it got. These systems refuse a buffer
 /// over their limit instead of giving what they can, so ask for less until they agree.
 pub(crate) fn configure(socket: &UdpSocket) -> usize {

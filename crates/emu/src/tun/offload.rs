@@ -147,16 +147,9 @@ fn complete(packet: &mut [u8], start: usize, offset: usize) -> Option<()> {
     Some(())
 }
 
-/// Number of the first of these packets that one write carries.
-pub(super) fn together(device: &SyncDevice, packets: &[Delivered<Vec<u8>>]) -> usize {
-    match device.udp_gso() {
-        true => alike(packets),
-        false => packets.len().min(1),
-    }
-}
-
-/// Datagrams of UDP that differ in their data alone: of one size, but for a smaller one at the end.
-fn alike(packets: &[Delivered<Vec<u8>>]) -> usize {
+/// Number of the first of these packets that one write carries: datagrams of UDP that differ in
+/// their data alone, and of one size, but for a smaller one at the end.
+pub(super) fn together(packets: &[Delivered<Vec<u8>>]) -> usize {
     let mut packets = packets.iter().map(|packet| packet.payload.as_slice());
     let Some(packet) = packets.next() else { return 0 };
     let Some(second) = packets.next() else { return 1 };
@@ -231,7 +224,7 @@ mod tests {
         for pair in PAIRS {
             let of = |bytes: usize| datagram(pair, &vec![7; bytes]);
             let (full, headers) = (of(1200), of(1).len() - 1);
-            let together = |packets: &[Vec<u8>]| alike(&due(packets));
+            let together = |packets: &[Vec<u8>]| super::together(&due(packets));
             let then = |third: Vec<u8>| [full.clone(), full.clone(), third, full.clone()];
             assert_eq!(together(&then(full.clone())), 4);
             assert_eq!(together(&then(of(1199))), 3, "a smaller one is the last");
@@ -252,8 +245,8 @@ mod tests {
             assert_eq!((together(&[]), together(&[of(0), of(0)])), (0, 1));
         }
         let junk = vec![0x45; 40];
-        assert_eq!(alike(&due(&[junk.clone(), junk])), 1);
-        assert_eq!(alike(&due(&[vec![], vec![]])), 1);
+        assert_eq!(super::together(&due(&[junk.clone(), junk])), 1);
+        assert_eq!(super::together(&due(&[vec![], vec![]])), 1);
     }
 
     /// Gives a reader these frames in one turn; the packets that it takes, and the bytes of those

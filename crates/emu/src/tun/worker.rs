@@ -1,6 +1,6 @@
 //! The link's thread: sleep, read what the devices have, write what is due.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::slice;
@@ -103,6 +103,8 @@ pub(super) struct Worker {
     cross: Cross,
     nat: Nat,
     reader: Reader,
+    /// True for each device that takes many packets at once.
+    takes_many: [bool; 2],
     wakes: Wakes,
     incoming: Vec<Vec<u8>>,
     due: Vec<Delivered<Vec<u8>>>,
@@ -128,6 +130,7 @@ impl Worker {
             clock,
             started: clock.now(),
             shared,
+            takes_many: [0, 1].map(|device: usize| devices[device].udp_gso()),
             devices,
             stopped,
             waiter: Waiter::new().map_err(EmuError::io("set up its timer"))?,
@@ -299,16 +302,24 @@ impl Worker {
         }
         let pool = &mut self.pool;
         pool.extend(self.due.extract_if(.., |p| p.payload.is_empty()).map(|p| p.payload));
-        let device = &self.devices[1 - direction as usize];
+        let to = 1 - direction as usize;
+        let (device, takes_many) = (&self.devices[to], &mut self.takes_many[to]);
         let mut rest = &self.due[..];
-        while let (packets, behind) = rest.split_at(offload::together(device, rest))
-            && !packets.is_empty()
-        {
+        while let Some(first) = rest.first() {
+            let count = if *takes_many { offload::together(rest) } else { 1 };
+            let (packets, behind) = rest.split_at(count);
             rest = behind;
-            let is_refused = offload::send(device, packets).is_err();
-            for packet in packets.iter().filter(|_| is_refused) {
-                if packets.len() == 1 || offload::send(device, slice::from_ref(packet)).is_err() {
-                    outcome.send_failures.add(packet.wire_bytes);
+            match offload::send(device, packets) {
+                Ok(()) => {}
+                Err(_) if count == 1 => outcome.send_failures.add(first.wire_bytes),
+                Err(e) => {
+                    // Others than this say nothing about the next time.
+                    *takes_many &= e.kind() != ErrorKind::InvalidInput;
+                    for packet in packets {
+                        if offload::send(device, slice::from_ref(packet)).is_err() {
+                            outcome.send_failures.add(packet.wire_bytes);
+                        }
+                    }
                 }
             }
             let sent = self.clock.now();

@@ -1,5 +1,5 @@
-//! Packets that leave together, over both kinds of link: none before its own time, and in their
-//! order.
+//! Packets that leave together, over both kinds of link: some do, none before its own time, and in
+//! their order.
 
 use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
@@ -107,6 +107,87 @@ fn assert_none_is_early(report: &LinkReport, left: &[(u32, Instant)]) {
     assert!(left.len() > sent as usize / 2, "{} arrived", left.len());
 }
 
+/// The codepoint of a packet: of five in a row the same.
+fn codepoint(number: u32) -> u8 {
+    [0, 2, 3][number as usize / 5 % 3]
+}
+
+/// Sends numbered packets in bursts to a socket that asks for what arrives together. Some do, with
+/// the data and the codepoint of each as it was, and in their order.
+fn assert_some_arrive_together(from: &UdpSocket, peer: SocketAddr, to: &UdpSocket) {
+    setsockopt(to, sockopt::UdpGroSegment, &true).expect("a socket option");
+    setsockopt(to, sockopt::IpRecvTos, &true).expect("a socket option");
+    to.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+    let (sent, mut together, mut numbers) = (10 * PACKETS_A_BURST, 0, Vec::new());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..sent {
+                let codepoint = i32::from(codepoint(number));
+                setsockopt(from, sockopt::Ipv4Tos, &codepoint).expect("a socket option");
+                from.send_to(&payload(number), peer).expect("sent");
+                if number % PACKETS_A_BURST == 0 {
+                    // Sleeps: the bursts are apart.
+                    thread::sleep(Duration::from_millis(10));
+                }
+            }
+        });
+        let (mut data, mut control) = (vec![0; 65_536], nix::cmsg_space!(i32, u8));
+        while numbers.len() < sent as usize {
+            let mut slices = [IoSliceMut::new(&mut data)];
+            let flags = MsgFlags::empty();
+            let read = recvmsg::<()>(to.as_raw_fd(), &mut slices, Some(&mut control), flags);
+            let Ok(read) = read else { break };
+            let (mut segment, mut bits) = (read.bytes, 0);
+            for message in read.cmsgs().expect("whole") {
+                match message {
+                    ControlMessageOwned::UdpGroSegments(bytes) => segment = bytes as usize,
+                    ControlMessageOwned::Ipv4Tos(tos) => bits = tos & 3,
+                    _ => {}
+                }
+            }
+            let bytes = read.bytes;
+            together += u32::from(segment < bytes);
+            for datagram in data[..bytes].chunks(segment) {
+                let number = u32::from_be_bytes(datagram[..4].try_into().expect("four"));
+                assert!(datagram == payload(number), "packet {number}");
+                assert_eq!(bits, codepoint(number), "packet {number}");
+                numbers.push(number);
+            }
+        }
+    });
+    assert!(numbers.is_sorted() && numbers.len() > sent as usize / 2, "{numbers:?}");
+    assert!(together > 0, "each came alone");
+}
+
+fn datagrams_leave_a_relay_together() {
+    let server = socket("127.0.0.1");
+    let link = start(EmulatorConfig {
+        uplink: downlink(),
+        downlink: downlink(),
+        ..EmulatorConfig::new(local(&server))
+    });
+    let (client, peer) = introduce(&link, &server);
+    assert_some_arrive_together(&server, peer, &client);
+}
+
+/// The kernel's version.
+fn kernel() -> Vec<u32> {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
+    release.split('.').take(2).map_while(|number| number.parse().ok()).collect()
+}
+
+fn datagrams_leave_a_tun_link_together() {
+    if kernel() < vec![6, 2] {
+        fullpipe_testkit::skip("TUN devices of this kernel do not take many datagrams at once");
+    }
+    let link = TunLink::start(&TunConfig::new(downlink(), downlink())).expect("a link");
+    let open = |address| move || UdpSocket::bind((address, 9)).expect("a socket");
+    let from = link.server().expect("a namespace").enter(open(SERVER)).expect("inside");
+    let to = link.client().enter(open(CLIENT)).expect("inside");
+    assert_some_arrive_together(&from, (CLIENT, 9).into(), &to);
+    assert_some_arrive_together(&to, (SERVER, 9).into(), &from);
+}
+
 fn no_datagram_leaves_a_relay_before_its_time() {
     let server = socket("127.0.0.1");
     let link = start(EmulatorConfig {
@@ -131,6 +212,7 @@ fn no_packet_leaves_a_tun_link_before_its_time() {
 }
 
 fullpipe_testkit::tests! {
-    long [] no_datagram_leaves_a_relay_before_its_time;
-    long [Root, Tun] no_packet_leaves_a_tun_link_before_its_time;
+    long [] no_datagram_leaves_a_relay_before_its_time, datagrams_leave_a_relay_together;
+    long [Root, Tun] no_packet_leaves_a_tun_link_before_its_time,
+        datagrams_leave_a_tun_link_together;
 }

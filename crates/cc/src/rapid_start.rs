@@ -112,3 +112,72 @@ impl Convergence {
         conn.cwnd = conn.cwnd.min(self.most).max(conn.min_window());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::units::Instant;
+
+    const SMSS: u64 = 1_200;
+
+    /// A flow whose shortest RTT is `min_rtt`; the packets of its first flight are acknowledged one
+    /// by one, with the RTTs of a test.
+    struct Flow {
+        conn: Conn,
+        start: RapidStart,
+    }
+
+    impl Flow {
+        fn new(min_rtt: Duration) -> Self {
+            let conn = Conn::new(&Config::new(1), Instant::default());
+            let mut flow = Self { conn, start: RapidStart::new(true) };
+            flow.ack(min_rtt, false);
+            flow
+        }
+
+        /// True if the flow still triples after an ACK with this RTT, of a packet that was sent at
+        /// the start, or `now`.
+        fn ack(&mut self, rtt: Duration, now: bool) -> bool {
+            let mut first = Conn::new(&Config::new(1), Instant::default());
+            let sender = if now { &mut self.conn } else { &mut first };
+            let packet = sender.sampler.on_sent(Instant::default(), SMSS, SMSS);
+            self.conn.sampler.count_delivered(SMSS);
+            let rs = self.conn.sample(Instant::default() + rtt, &packet, None);
+            self.start.observe(&self.conn, &rs);
+            self.start.triples()
+        }
+    }
+
+    /// min(min_rtt + 4 ms, min_rtt * 1.10), and what is equal to it is no queue.
+    #[test]
+    fn a_tenth_of_the_round_trip_and_at_most_4_ms_is_no_queue() {
+        for (rtt, most) in [(1, 1_100), (10, 11_000), (40, 44_000), (50, 54_000), (600, 604_000)] {
+            let (rtt, most) = (Duration::from_millis(rtt), Duration::from_micros(most));
+            let mut flow = Flow::new(rtt);
+            assert!((0..20).all(|_| flow.ack(most, false)), "{rtt}");
+            let longer = most + Duration::from_nanos(1);
+            let tripled = (0..20).take_while(|_| flow.ack(longer, false)).count();
+            assert_eq!(tripled + 1, usize::from(QUEUE_SAMPLES), "{rtt}");
+            assert!(!flow.ack(rtt, false), "it does not come back");
+        }
+    }
+
+    #[test]
+    fn a_short_round_trip_between_long_ones_begins_the_count_anew() {
+        let (rtt, long) = (Duration::from_millis(40), Duration::from_millis(50));
+        let mut flow = Flow::new(rtt);
+        for _ in 0..10 {
+            assert!((1..QUEUE_SAMPLES).all(|_| flow.ack(long, false)));
+            assert!(flow.ack(rtt, false));
+        }
+    }
+
+    /// Where one ACK covers a flight, two samples are a round trip.
+    #[test]
+    fn a_round_trip_of_long_samples_is_a_queue_however_few_they_are() {
+        let mut flow = Flow::new(Duration::from_millis(40));
+        assert!(flow.ack(Duration::from_millis(50), false));
+        assert!(!flow.ack(Duration::from_millis(50), true));
+    }
+}

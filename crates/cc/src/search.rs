@@ -132,3 +132,93 @@ impl Search {
         if here < before { here + moved } else { here - moved }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::config::Config;
+
+    /// The draft's check over the whole history, with fractions: what `Search` keeps in rings.
+    struct Oracle {
+        bins: Vec<(f64, f64)>,
+        length: u64,
+        end: u64,
+    }
+
+    impl Oracle {
+        /// The share of what was sent that is missing, where there is enough to say so.
+        fn observe(&mut self, now: u64, rtt: u64, acked: u64, sent: u64) -> Option<f64> {
+            if now <= self.end {
+                return None;
+            }
+            let last = *self.bins.last().expect("the first bin");
+            while self.end + self.length <= now {
+                self.bins.push(last);
+                self.end += self.length;
+            }
+            self.bins.push((acked as f64, sent as f64));
+            self.end += self.length;
+            let newest = self.bins.len() - 1;
+            let back = (rtt / self.length) as usize;
+            if back >= 15 || newest <= 10 + back {
+                return None;
+            }
+            let delivered = self.bins[newest].0 - self.bins[newest - 10].0;
+            let window = |bin: usize| self.bins[bin].1 - self.bins[bin - 10].1;
+            let part = (rtt % self.length) as f64 / self.length as f64;
+            let bin = newest - back;
+            let sent = window(bin) * (1.0 - part) + window(bin - 1) * part;
+            Some((sent - delivered) / sent)
+        }
+    }
+
+    /// A sender whose volume doubles in a round trip, on a link that is full after some of them, and
+    /// RTTs of one to two round trips. The two agree at each ACK, and slow start ends in each flow.
+    #[test]
+    fn it_ends_slow_start_where_the_formula_over_the_whole_history_does() {
+        let start = 1_000_000_000_000;
+        let mut random = crate::rng::Rng::new(7);
+        for flow in 0..60 {
+            let rtt = 5_000_000 + random.below(200_000_000);
+            // Bytes in a round trip.
+            let capacity = 50_000 + random.below(2_000_000);
+            let mut conn = Conn::new(&Config::new(1), Instant::default());
+            let (mut search, mut oracle) = (Search::new(), None);
+            let (mut now, mut acked) = (start, 0);
+            let mut history = std::vec![(start - rtt, 12_000)];
+            // Twenty round trips at least.
+            let ended = (0..400).any(|_| {
+                let step = 1 + random.below(rtt / 8);
+                now += step;
+                let before = history.iter().rev().find(|(at, _)| *at <= now - rtt);
+                let at_link = before.map_or(12_000, |(_, sent)| *sent);
+                let arrived = (at_link - acked).min(capacity * step / rtt);
+                acked += arrived;
+                let rounds = (now - start) as f64 / rtt as f64;
+                let sent = (12_000.0 * rounds.exp2()) as u64;
+                history.push((now, sent));
+                conn.sampler.count_delivered(arrived);
+                conn.inflight = sent - acked;
+                let left = now - rtt - random.below(rtt);
+                let packet = conn.sampler.on_sent(Instant::from_nanos(left), 1_200, 1_200);
+                let rs = conn.sample(Instant::from_nanos(now), &packet, None);
+                let sample = rs.rtt().expect("a sample").as_nanos();
+                let oracle = oracle.get_or_insert_with(|| {
+                    let bins = std::vec![(acked as f64, sent as f64)];
+                    let length = sample * 35 / 100;
+                    Oracle { bins, length, end: now + length }
+                });
+                let missing = oracle.observe(now, sample, acked, sent);
+                let ends = search.observe(&conn, &rs);
+                if missing.is_none_or(|share| (share - 0.26).abs() > 0.001) {
+                    let expected = missing.is_some_and(|share| share >= 0.26);
+                    assert_eq!(ends, expected, "{flow}: {missing:?}");
+                }
+                ends
+            });
+            assert!(ended, "{flow}");
+        }
+    }
+}

@@ -327,11 +327,15 @@ static inline uint64_t loss_thresh(const struct bbr3 *b, const struct bbr3_conn 
 static inline bool is_loss_of_path_in_startup(const struct bbr3 *b, const struct bbr3_conn *c,
 					      const struct bbr3_sample *rs)
 {
-	if (!is_on(PATH_LOSS) || (b->full_bw_count > 0 && !is_short(rs->rtt, b->min_rtt)))
-		return false;
+	bool grows = b->full_bw_count == 0 && !rs->is_app_limited;
 	uint64_t most = gain_of(LOSS_THRESH + BASELINE_LOSS_MAX, rs->tx_in_flight);
+	uint64_t chance = 0;
 
-	return rs->lost <= add_sat(most, 2 * square_root(mul_sat(most, c->smss)));
+	if (!is_on(PATH_LOSS) || (!grows && !is_short(rs->rtt, b->min_rtt)))
+		return false;
+	if (!rs->is_app_limited)
+		chance = 2 * square_root(mul_sat(most, c->smss));
+	return rs->lost <= add_sat(most, chance);
 }
 
 static inline bool is_small_loss(const struct bbr3 *b, const struct bbr3_conn *c,

@@ -73,7 +73,7 @@ pub fn changes(subject: Subject) -> &'static [Change] {
     }
 }
 
-static IN_BBR3X: [Change; 9] = [
+static IN_BBR3X: [Change; 10] = [
     amended(
         5,
         &[Amendment::ShortProbe],
@@ -109,6 +109,11 @@ static IN_BBR3X: [Change; 9] = [
         16,
         &[Amendment::SmallCruiseQueue],
         "max_bw is what CRUISE delivers behind its queue, so that the short-term bound is not needed",
+    ),
+    amended(
+        18,
+        &[Amendment::PathLoss],
+        "losses that are no more than a path's do not end Startup while the rate grows: there is no such end to undo",
     ),
     amended(
         19,

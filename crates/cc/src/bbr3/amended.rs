@@ -461,9 +461,14 @@ impl Amend for Amended {
     ) -> bool {
         let most = loss_thresh.plus(BASELINE_LOSS_MAX).of(rs.tx_in_flight);
         let deviation = most.saturating_mul(view.conn.smss).isqrt();
+        // An application that is the limit has no round that grows: there losses have to end it.
+        let (grows, chance) = match rs.is_app_limited {
+            true => (false, 0),
+            false => (view.full_pipe.count == 0, 2 * deviation),
+        };
         self.has(Amendment::PathLoss)
-            && (view.full_pipe.count == 0 || is_short(rs.rtt, view.rtt.min))
-            && rs.lost <= most.saturating_add(2 * deviation)
+            && (grows || is_short(rs.rtt, view.rtt.min))
+            && rs.lost <= most.saturating_add(chance)
     }
 
     fn is_small_loss(&self, conn: &Conn, rs: &RateSample) -> bool {

@@ -2,7 +2,7 @@
 # Mutants of the core and of the TCP: does a test fail when one operator, value or function of
 # crates/cc, crates/units or crates/tcp is changed?
 #
-#   scripts/mutants.sh          # a sample of 3 of the core, the same in each run: ./test.sh --long
+#   scripts/mutants.sh          # a sample of 3 of the core, the same in each run: MUTANTS=1 ./test.sh --long
 #   scripts/mutants.sh FILE...  # all mutants of these files of the core, or of crates/tcp/src
 #   scripts/mutants.sh all      # all of the core: hours
 #

@@ -434,6 +434,7 @@ impl Link {
             flows: self.ports.flows.len(),
             refused: self.refused,
             unreachable: self.unreachable,
+            waited: 0,
             kernel_drops: self.shared.kernel_drops(),
             endpoint_drops: self.shared.endpoints.drops(),
             capture: self.capture.map(Capture::finish),

@@ -31,7 +31,8 @@ pub struct HostReport {
     /// Source of the arrival times.
     pub arrival_time: ArrivalTime,
     /// The receive buffer of the link's socket towards the clients, as the kernel reports it. Each
-    /// flow's socket towards the target asked for the same.
+    /// flow's socket towards the target asked for the same. Of a TUN link the most that the queue
+    /// of a device holds: much less where packets come one by one.
     pub receive_buffer_bytes: usize,
     /// True if the thread ran in the real-time class SCHED_FIFO.
     pub realtime: bool,
@@ -82,13 +83,18 @@ pub struct LinkReport {
     /// starts late or ends early causes them; they do not affect trust in the link. A client's
     /// socket that is not there is not reported.
     pub unreachable: u64,
+    /// Number of packets that may have waited for longer than [`STALL_BOUND`] in the queue of a TUN
+    /// device before the link read them, when their time begins. The bound is of the time for which
+    /// the device was not empty, so a packet of these may have waited for less. None of a relay.
+    pub waited: u64,
     /// Datagrams that the kernel dropped on the link's own sockets before the model saw them, as
     /// far as [`HostReport::sees_kernel_drops`]. A burst that came as one GSO send counts once.
     pub kernel_drops: u64,
     /// Datagrams that the link delivered and that the kernel dropped because the socket of the
     /// client or of the target was full: the program under test was too slow to read, or had no
-    /// processor. Linux only; seen while the socket is open, by [`Emulator::sample`] a few times a
-    /// second and by [`Emulator::finish`].
+    /// processor. What left together and was dropped together counts once. Linux only; seen while
+    /// the socket is open, by [`Emulator::sample`] a few times a second and by
+    /// [`Emulator::finish`].
     ///
     /// [`Emulator::sample`]: crate::Emulator::sample
     /// [`Emulator::finish`]: crate::Emulator::finish
@@ -106,8 +112,8 @@ pub struct LinkReport {
     /// Conditions of the run on this machine.
     pub host: HostReport,
     /// True if the result can be taken for that of the path described. False when the p99 of the
-    /// lateness is over [`LATENESS_BOUND`] or its p99.9 over [`STALL_BOUND`], or when a packet was
-    /// lost outside the model.
+    /// lateness is over [`LATENESS_BOUND`] or its p99.9 over [`STALL_BOUND`], when more than 1 % of
+    /// the packets [waited](Self::waited), or when a packet was lost outside the model.
     pub trusted: bool,
     /// The reason why the run is not to be trusted, in a sentence.
     pub warning: Option<String>,
@@ -144,10 +150,18 @@ impl LinkReport {
                 millis(stalled)
             ));
         }
+        let arrived = self.downlink.stats.arrived.packets + self.uplink.stats.arrived.packets;
+        if self.waited > arrived / 100 {
+            reasons.push(format!(
+                "{} packets may have waited for more than {STALL_BOUND} before the link read \
+                 them: it could not keep up",
+                self.waited
+            ));
+        }
         if self.kernel_drops > 0 {
             reasons.push(format!(
                 "the kernel dropped {} datagrams before the link saw them: its receive buffer of \
-                 {} bytes was full",
+                 at most {} bytes was full",
                 self.kernel_drops, self.host.receive_buffer_bytes
             ));
         }
@@ -218,6 +232,7 @@ mod tests {
             flows: 1,
             refused: Count::default(),
             unreachable: 0,
+            waited: 0,
             kernel_drops: 0,
             endpoint_drops: 0,
             capture: None,
@@ -257,6 +272,14 @@ mod tests {
         assert_eq!(judged(&late(900_000, 1000)), "");
         assert_eq!(judged(&late(20_000_000, 1)), "", "0.1 % is the bound");
         assert!(judged(&late(20_000_000, 2)).contains("stood still"));
+        let waited = |n: u64| {
+            move |r: &mut LinkReport| {
+                (r.uplink.stats.arrived.packets, r.downlink.stats.arrived.packets) = (400, 600);
+                r.waited = n;
+            }
+        };
+        assert_eq!(judged(&waited(10)), "", "1 % is the bound");
+        assert!(judged(&waited(11)).contains("11 packets may have waited for more than 5ms"));
         assert!(judged(&|r| r.kernel_drops = 3).contains("the kernel dropped 3 datagrams"));
         assert!(judged(&|r| r.endpoint_drops = 4).contains("dropped 4 datagrams"));
         let one = Count { packets: 1, bytes: 1 };

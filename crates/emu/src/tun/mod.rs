@@ -13,7 +13,8 @@
 //! well, with these differences:
 //!
 //! - Arrival is when the thread read the packet ([`ArrivalTime::Read`]): a TUN device gives no
-//!   stamps.
+//!   stamps. Until then it waits in the device's own queue, which no delay and no lateness shows:
+//!   [`LinkReport::waited`] counts the packets that may have waited for long.
 //! - The link carries the ECN bits, and a mark of the path arrives.
 //! - [`LinkReport::kernel_drops`] are packets that found a device's own queue full, where what the
 //!   kernel handed over at once (TSO, UDP GSO) counts once; [`LinkReport::endpoint_drops`] those
@@ -31,6 +32,7 @@
 //! the [`TunLink`]. A killed process takes its devices along and leaves its namespaces, which
 //! [`clean`](namespace::clean) removes.
 
+mod backlog;
 mod block;
 mod counters;
 mod datagram;
@@ -68,9 +70,14 @@ use worker::{Shared, Worker};
 pub use host::Host;
 pub use wire::{WireConfig, WireDistributions, WireSample};
 
-/// Capacity of a device's own queue, in packets. The kernel hands over a whole window at once when
-/// it does not pace, and the queue must take it: only the path is to drop packets.
-const DEVICE_QUEUE_PACKETS: u32 = 20_000;
+/// Capacity of a device's own queue, in what the kernel hands over at once. It hands over a whole
+/// window when it does not pace, and the queue must take it: only the path is to drop packets. At
+/// 64 kB each these are the largest buffer of a socket, and a quarter of a second at 2 Gbit/s, which
+/// is about as much as the link's thread reads. Packets that are sent one by one are an entry each.
+const DEVICE_QUEUE: u32 = 1_000;
+
+/// The same of a device whose packets are never more than one.
+const HOST_QUEUE: u32 = 20_000;
 
 /// Largest number of packets that the kernel hands over at once, unless a device is told otherwise
 /// later: a turn of the thread is to be short.
@@ -451,7 +458,7 @@ fn open(
         })
         .build_sync()?;
     let netlink = Netlink::open()?;
-    netlink.set_queue(name, DEVICE_QUEUE_PACKETS, MOST_SEGMENTS)?;
+    netlink.set_queue(name, if offload { DEVICE_QUEUE } else { HOST_QUEUE }, MOST_SEGMENTS)?;
     let set = |what: &str, to: &str| {
         // A kernel without IPv6 has nothing to set.
         match fs::write(format!("/proc/sys/net/ipv6/conf/{name}/{what}"), to) {

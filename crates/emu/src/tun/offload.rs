@@ -56,7 +56,8 @@ impl Reader {
     }
 
     /// Gives `take` the packets that `receive` brings in one turn, until it would block. `take`
-    /// says of each if it enters the path. The bytes of what cannot be cut go to `refuse`.
+    /// says of each if it enters the path. The bytes of what cannot be cut go to `refuse`. True if
+    /// it would block, false if the turn was over before.
     ///
     /// # Errors
     /// Those of `receive`.
@@ -65,13 +66,13 @@ impl Reader {
         receive: impl Fn(&mut [u8]) -> io::Result<usize>,
         mut take: impl FnMut(&[u8]) -> bool,
         mut refuse: impl FnMut(usize),
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let mut taken = 0;
         for _ in 0..READS_A_TURN {
             let bytes = match receive(&mut self.frame) {
                 Ok(bytes) => bytes,
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                    return Ok(());
+                    return Ok(true);
                 }
                 Err(e) => return Err(e),
             };
@@ -88,7 +89,7 @@ impl Reader {
                 break;
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Completes or cuts the packet in the first bytes of the frame; nothing if it is not what its
@@ -263,7 +264,8 @@ mod tests {
             taken.push(packet.to_vec());
             true
         };
-        reader.read(receive, take, |bytes| refused.push(bytes)).expect("no error");
+        let is_empty = reader.read(receive, take, |bytes| refused.push(bytes)).expect("no error");
+        assert_eq!(is_empty, taken.len() < PACKETS_A_TURN);
         (taken, refused)
     }
 
@@ -368,7 +370,8 @@ mod tests {
                 to[..frame.len()].copy_from_slice(frame);
                 Ok(frame.len())
             };
-            Reader::new().read(receive, |_| enters, |_| ()).expect("no error");
+            let is_empty = Reader::new().read(receive, |_| enters, |_| ());
+            assert!(!is_empty.expect("no error"));
             assert_eq!(count.get(), reads);
         }
     }

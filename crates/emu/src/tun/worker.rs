@@ -7,15 +7,16 @@ use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fullpipe_cc::Instant;
-use fullpipe_path::{Count, Delivered, Dropped, Event, MTU_BYTES, Path};
+use fullpipe_path::{Count, Delivered, Dropped, Event, Path};
 use fullpipe_traffic::Direction;
 use tun_rs::SyncDevice;
 
+use super::backlog::Backlog;
 use super::counters::Counters;
 use super::nat::Nat;
 use super::offload::{self, Reader};
 use super::wire::Wire;
-use super::{ARRIVAL_TIME, DEVICE_QUEUE_PACKETS, TunConfig, ip};
+use super::{ARRIVAL_TIME, DEVICE_QUEUE, TunConfig, ip};
 use crate::capture::{Capture, LinkEnd};
 use crate::clock::Clock;
 use crate::cross::Cross;
@@ -24,7 +25,7 @@ use crate::outcome::{Active, Outcome, thread_cpu_time};
 use crate::report::Nanos;
 use crate::wake::Wakes;
 use crate::way_back::WayBack;
-use crate::{EmuError, HostReport, LinkReport};
+use crate::{EmuError, HostReport, LinkReport, STALL_BOUND};
 
 /// Both directions.
 #[derive(Debug)]
@@ -105,6 +106,8 @@ pub(super) struct Worker {
     reader: Reader,
     /// True for each device that takes many packets at once.
     takes_many: [bool; 2],
+    backlogs: [Backlog; 2],
+    waited: u64,
     wakes: Wakes,
     incoming: Vec<Vec<u8>>,
     due: Vec<Delivered<Vec<u8>>>,
@@ -131,6 +134,8 @@ impl Worker {
             started: clock.now(),
             shared,
             takes_many: [0, 1].map(|device: usize| devices[device].udp_gso()),
+            backlogs: [Backlog::default(); 2],
+            waited: 0,
             devices,
             stopped,
             waiter: Waiter::new().map_err(EmuError::io("set up its timer"))?,
@@ -155,7 +160,7 @@ impl Worker {
         os::prepare_thread();
         let host = HostReport {
             arrival_time: ARRIVAL_TIME,
-            receive_buffer_bytes: (DEVICE_QUEUE_PACKETS * MTU_BYTES) as usize,
+            receive_buffer_bytes: DEVICE_QUEUE as usize * os::BUFFER_BYTES,
             realtime: self.realtime && os::request_realtime(os::LINK_PRIORITY),
             sees_kernel_drops: true,
         };
@@ -172,8 +177,9 @@ impl Worker {
             self.nat.change_until(now);
             self.send_cross(now);
             for direction in Direction::BOTH {
-                if ready.contains(&(1 + direction as usize)) {
-                    self.read(direction, now).map_err(EmuError::io("read its devices"))?;
+                match ready.contains(&(1 + direction as usize)) {
+                    true => self.read(direction, now).map_err(EmuError::io("read its devices"))?,
+                    false => self.backlogs[direction as usize] = Backlog::default(),
                 }
             }
             for direction in Direction::BOTH {
@@ -228,7 +234,10 @@ impl Worker {
             enters
         };
         let refuse = |bytes| self.refused.add(bytes as u32);
-        self.reader.read(|frame| device.recv(frame), take, refuse)?;
+        let is_empty = self.reader.read(|frame| device.recv(frame), take, refuse)?;
+        if self.backlogs[direction as usize].note(now, is_empty) > STALL_BOUND {
+            self.waited += self.incoming.len() as u64;
+        }
         if !self.incoming.is_empty() {
             self.active.begin(now);
         }
@@ -345,6 +354,7 @@ impl Worker {
             flows: 0,
             refused: self.refused,
             unreachable: 0,
+            waited: self.waited,
             kernel_drops,
             endpoint_drops,
             capture: self.capture.map(Capture::finish),

@@ -12,7 +12,7 @@ use fullpipe_emu::namespace::{CLIENT, DIRECTORY, Namespace, SERVER};
 use fullpipe_emu::tun::{TunConfig, TunLink};
 use fullpipe_emu::{Link, QueueLimit};
 use fullpipe_path::{ElementConfig, PathConfig, QueueConfig, RateConfig, StepConfig};
-use fullpipe_testkit::{PATIENCE, in_namespace};
+use fullpipe_testkit::{PATIENCE, in_namespace, until};
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setsockopt, sockopt};
 
 fn half() -> Link {
@@ -174,6 +174,24 @@ fn a_burst_of_one_gso_send_is_many_packets() {
     assert_eq!(report.downlink.payload_bytes, payload.len() as u64);
 }
 
+fn a_device_holds_back_a_bounded_number_of_packets_and_counts_the_others() {
+    let held = TunLink::hold(TunConfig::new(half().into(), half().into())).expect("a link");
+    let open = || UdpSocket::bind((SERVER, 9)).expect("a socket");
+    let from = held.server().enter(open).expect("inside");
+    let sent = 1500;
+    for _ in 0..sent {
+        from.send_to(&[7; 100], (CLIENT, 9)).expect("a packet");
+    }
+    let link = held.start().expect("a link");
+    until("the end of every packet", || {
+        let sample = link.sample();
+        sample.downlink.stats.delivered.packets + sample.kernel_drops == sent
+    });
+    let report = link.finish().expect("it ran");
+    assert!(report.kernel_drops >= 500 && !report.trusted, "{}", report.kernel_drops);
+    assert_eq!(report.waited, 0);
+}
+
 fn a_device_whose_mtu_was_raised_is_still_read() {
     let link = start(half().into());
     let set = |mtu: &str| {
@@ -199,6 +217,7 @@ fullpipe_testkit::tests! {
     [Root, Tun, Ip] tcp_crosses_the_link_and_nothing_stays_behind;
     long [Root, Tun] an_idle_link_carries_nothing, a_mark_of_the_path_arrives_with_a_right_checksum,
         two_links_at_once_do_not_meet, a_corrupted_datagram_arrives_with_a_right_checksum,
-        a_burst_of_one_gso_send_is_many_packets;
+        a_burst_of_one_gso_send_is_many_packets,
+        a_device_holds_back_a_bounded_number_of_packets_and_counts_the_others;
     long [Root, Tun, Ip] a_device_whose_mtu_was_raised_is_still_read;
 }

@@ -145,8 +145,8 @@ mod linux {
             })
         }
 
-        /// Sends at the rate, sleeping in between. After a wake that is late by more than the link's
-        /// buffer holds it sends less: the machine is too busy.
+        /// Sends at the rate, sleeping in between. After a wake that is late by more than a quarter
+        /// of what the link's buffer holds it sends less: the machine is too busy.
         fn send(&self, from: &UdpSocket, peer: SocketAddr) -> io::Result<()> {
             let data = vec![0; PAYLOAD * self.a_call];
             let interval = Duration::from_nanos(8000 * (PACKET * self.a_call) as u64 / self.mbit);

@@ -43,7 +43,8 @@
 //! # What is true and how true it is
 //!
 //! The model is exact and the clock is not. The path computes the nanosecond at which each packet
-//! leaves, and the link's thread sends it as soon as the machine lets it. Therefore:
+//! leaves, and the link's thread sends it then or a little later, with others and as the machine
+//! lets it. Therefore:
 //!
 //! - **Queue, drops, bytes and queueing delay are the model's** and do not depend on how late the
 //!   thread was: a late wake delays what comes out, never what the bottleneck does.
@@ -73,11 +74,11 @@
 //! lets it take a burst from a sender that uses GSO in one system call, and a packet whose arrival
 //! the kernel has stamped is read when the next one leaves, if that is within a millisecond and
 //! within the delay of both directions. At a bottleneck each packet has its own time to leave. A
-//! packet whose time comes within 0.1 ms after others left, or within a hundredth of the round trip
-//! where that is less, waits until that is over and leaves with those behind it: a wake-up costs
-//! more than a packet. None leaves before its time, and the wait counts as lateness. Those of one
-//! client go in one system call (UDP GSO) where they are of one size. The example `lateness`
-//! measures all this on the machine at hand.
+//! packet whose time comes within 0.1 ms after others left, or within a hundredth of the fixed
+//! delays of both directions where that is less, waits until that is over and leaves with those
+//! behind it: a wake-up costs more than a packet. None leaves before its time, and the wait counts
+//! as lateness. Those to one client go in one system call (UDP GSO) where they are of one size and
+//! codepoint and the kernel can. The example `lateness` measures all this on the machine at hand.
 #![forbid(unsafe_code)]
 
 mod capture;

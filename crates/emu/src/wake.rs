@@ -15,9 +15,10 @@ pub(crate) struct Wakes {
 }
 
 impl Wakes {
-    /// Of a link with this least round trip: a packet waits for no more than a hundredth of it.
-    pub(crate) fn new(round_trip: Duration) -> Self {
-        let hundredth = Duration::from_nanos(round_trip.as_nanos() / 100);
+    /// Of a link with these fixed delays, of both directions together: a packet waits for no more
+    /// than a hundredth of them, in each direction.
+    pub(crate) fn new(delays: Duration) -> Self {
+        let hundredth = Duration::from_nanos(delays.as_nanos() / 100);
         Self { interval: hundredth.min(LONGEST), newest: None }
     }
 

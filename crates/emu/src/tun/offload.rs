@@ -3,7 +3,8 @@
 //! and to complete their checksums.
 //!
 //! Only UDP datagrams are written together: the kernel cuts them again for a socket that does not
-//! ask for many at once. A TCP that gets segments merged answers with fewer ACKs.
+//! ask for many at once. One that does, as a QUIC stack's, may answer what it reads in one call with
+//! fewer ACKs; a TCP that gets segments merged always does.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::ops::Range;

@@ -98,7 +98,7 @@ fn losses_on_a_path_with_jitter_are_the_path_s_own() {
 fn startup_does_not_end_for_the_path_s_own_losses() {
     for (seed, late) in (1..=40_u64).flat_map(|seed| [(seed, 0), (seed, 4)]) {
         let mut link = Link::new(Algorithm::BBR3X, 50, MS.times(40));
-        let mut random = seed * 0x9E37_79B9_7F4A_7C15;
+        let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let (rtt, end) = (link.rtt, link.now + Duration::from_secs(4));
         while link.now < end {
             random ^= random << 13;

@@ -402,6 +402,17 @@ mod tests {
         assert_eq!(cubic.w_max, 50 * SMSS);
     }
 
+    /// Rapid Start, "Handing Over to CUBIC": W_max is twice cwnd / beta.
+    #[test]
+    fn after_rapid_start_the_plateau_is_twice_what_the_path_holds() {
+        let mut conn = conn();
+        let mut cubic =
+            Cubic::new(&mut conn, Instant::default(), &Config::new(1), CubicOptions::new());
+        conn.cwnd = 700 * SMSS;
+        cubic.end_rapid_start(&conn);
+        assert_eq!((cubic.cwnd_prior, cubic.w_max), (1_000 * SMSS, 2_000 * SMSS));
+    }
+
     #[test]
     fn the_cube_root_is_the_largest_whose_cube_fits() {
         for x in (0..2_000).chain([1 << 60, (1 << 60) + 1, 1 << 120]) {
